@@ -6,17 +6,12 @@ use std::time::Duration;
 use tickwheel_jobs::{Fail, JobId, Run};
 
 use crate::server::Server;
-use crate::support::{Log, MS, Order, notes, open};
+use crate::support::{Log, MS, Order, bytes, notes, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn remove_record(server: &Server, id: JobId) {
-    let removed: i64 = redis::cmd("HDEL")
-        .arg("tw:{jobs}:jobs")
-        .arg(&id.to_u128().to_be_bytes())
-        .query(&mut server.connection())
-        .unwrap();
-    assert_eq!(removed, 1);
+    assert_eq!(server.by_hand::<i64>("HDEL", "jobs", &[&bytes(id)]), 1);
 }
 
 /// A key whose job has no record is free. Before a fix, every call for such a key failed.

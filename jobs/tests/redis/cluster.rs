@@ -1,32 +1,19 @@
 //! Queues in a cluster: found, followed when their slot moves, and when their master dies.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tickwheel_jobs::{Client, Event, Jobs};
+use tickwheel_jobs::{Client, Jobs};
 
 use crate::cluster_servers::Cluster;
 use crate::server::{pause, wait_until};
-use crate::support::{Log, MS, Order, each_runs_once, in_hand, noting, now};
+use crate::support::{Events, Log, MS, Order, each_runs_once, in_hand, noting, now};
 
 /// Longer than a busy machine keeps a node silent.
 const PATIENT: Duration = Duration::from_secs(10);
 const MINUTE: Duration = Duration::from_secs(60);
-
-/// The errors that commits have met.
-type Errors = Arc<Mutex<Vec<String>>>;
-
-fn noting_errors(url: &str, queue: &str, log: &Log, errors: &Errors) -> Jobs {
-    let errors = Arc::clone(errors);
-    let builder = Jobs::redis(url).unwrap().queue(queue).on_event(move |event| {
-        if let Event::CommitFailed { error } = event {
-            errors.lock().unwrap().push(error.to_string());
-        }
-    });
-    noting(builder, log)
-}
 
 /// P102: A queue is found on the node of its slot, and no other node has a key of it.
 #[test]
@@ -65,8 +52,8 @@ fn queue_is_found_on_its_node_of_the_cluster() {
 fn slot_that_moves_under_load_runs_every_job_once() {
     let cluster = Cluster::start(3, PATIENT);
     let (url, queue) = (cluster.url(&[0, 1, 2]), "moves");
-    let (log, errors) = (Log::default(), Errors::default());
-    let jobs = noting_errors(&url, queue, &log, &errors);
+    let (log, events) = (Log::default(), Events::default());
+    let jobs = noting(events.of(Jobs::redis(&url).unwrap().queue(queue)), &log);
     let client = Jobs::redis(&url).unwrap().queue(queue).call_timeout(MINUTE).client().unwrap();
     let ended = Arc::new(AtomicBool::new(false));
     let inserting = std::thread::spawn({
@@ -94,7 +81,7 @@ fn slot_that_moves_under_load_runs_every_job_once() {
     ended.store(true, Ordering::Release);
     let many = inserting.join().unwrap() as usize;
     each_runs_once(&jobs.client(), jobs, &log, many);
-    let errors = errors.lock().unwrap();
+    let errors = events.errors();
     let met = |code: &str| errors.iter().filter(|error| error.contains(code)).count();
     println!(
         "{many} jobs; MOVED {}, ASK {}, TRYAGAIN {}",
@@ -139,8 +126,8 @@ fn master_that_is_killed_is_followed_by_its_replica() {
     let replica = cluster.add_replica_of(master);
     // The URL names the one node that will be gone: the others are known from it.
     let url = cluster.url(&[master]);
-    let (log, errors) = (Log::default(), Errors::default());
-    let jobs = noting_errors(&url, queue, &log, &errors);
+    let (log, events) = (Log::default(), Events::default());
+    let jobs = noting(events.of(Jobs::redis(&url).unwrap().queue(queue)), &log);
     let client = Jobs::redis(&url).unwrap().queue(queue).call_timeout(MINUTE).client().unwrap();
     let later: Vec<_> =
         (0..50).map(|n| client.insert(60 * MINUTE, Order(1_000_000 + n)).unwrap()).collect();
@@ -198,6 +185,5 @@ fn master_that_is_killed_is_followed_by_its_replica() {
         assert!(before.of(**n) > 0 && early.of(**n) == 0, "{n} ran {} times", log.of(**n));
     }
     println!("{} jobs, {} lost, {} twice", answered.len(), lost.len(), twice.len());
-    let errors = errors.lock().unwrap();
-    assert!(!errors.is_empty(), "nobody noticed");
+    assert!(!events.errors().is_empty(), "nobody noticed");
 }

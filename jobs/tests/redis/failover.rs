@@ -1,16 +1,16 @@
 //! A replica that takes over, or a server that comes back, and lacks what was answered last.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tickwheel_jobs::{Event, Fence, Jobs, Run};
+use tickwheel_jobs::{Fence, Jobs, Run};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, wait_until};
 use crate::slow_disk::SlowDisk;
 use crate::stoppable_replica::Replica;
-use crate::support::{Log, MS, Order, each_runs_once, noting, now};
+use crate::support::{Events, Gate, Log, MS, Order, each_runs_once, noting, now};
 
 /// Redis P9, D10, D19: A job whose claim a failover forgot is claimed again, and the end of its first run is refused.
 /// Both claims have one number, because the clock of the server was ahead once. Their nonces differ.
@@ -20,31 +20,21 @@ fn claim_that_a_failover_forgot_has_its_first_end_refused() {
     let replica = Replica::of(&primary);
     let front = Proxy::to(primary.port);
     let fences: Arc<Mutex<Vec<Fence>>> = Arc::default();
-    let (ends, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let (list, may_end, told) = (Arc::clone(&fences), Arc::clone(&ends), Arc::clone(&lost));
+    let (gate, events) = (Gate::default(), Events::default());
+    let (list, its_gate) = (Arc::clone(&fences), gate.clone());
     let handler = move |_: Order, run: &Run| {
         list.lock().unwrap().push(run.fence());
-        wait_until("it may end", || may_end.load(Ordering::Acquire));
+        its_gate.wait();
         Ok(())
     };
     let builder = Jobs::redis(front.url()).unwrap().lease(2000 * MS).threads(4);
-    let jobs = builder
-        .handle(handler)
-        .on_event(move |event| {
-            told.fetch_add(u64::from(matches!(event, Event::LeaseLost { .. })), Ordering::AcqRel);
-        })
-        .start()
-        .unwrap();
+    let jobs = events.of(builder).handle(handler).start().unwrap();
     let ahead = "3000000000000000";
     let _: u64 = primary.ask(&["HSET", "tw:{jobs}:meta", "claims", ahead]);
     let id = jobs.insert(2500 * MS, Order(1)).unwrap();
     wait_until("the replica has it", || {
-        let many: u64 = replica.ask(&["HLEN", "tw:{jobs}:jobs"]);
-        many == 1
-    });
-    wait_until("the replica has the number", || {
-        let number: String = replica.ask(&["HGET", "tw:{jobs}:meta", "claims"]);
-        number == ahead
+        replica.ask::<u64>(&["HLEN", "tw:{jobs}:jobs"]) == 1
+            && replica.ask::<String>(&["HGET", "tw:{jobs}:meta", "claims"]) == ahead
     });
     replica.stop_link();
     wait_until("it started", || fences.lock().unwrap().len() == 1);
@@ -52,11 +42,11 @@ fn claim_that_a_failover_forgot_has_its_first_end_refused() {
     let primary = replica.promote();
     front.retarget(primary.port);
     wait_until("it started again", || fences.lock().unwrap().len() == 2);
-    wait_until("the first is told", || lost.load(Ordering::Acquire) >= 1);
+    wait_until("the first is told", || events.leases_lost() >= 1);
     let [first, second] = fences.lock().unwrap()[..] else { panic!("{fences:?}") };
     assert_ne!(first, second);
     assert_eq!(first.get(), second.get(), "the number was forgotten, and is given again");
-    ends.store(true, Ordering::Release);
+    gate.open();
     wait_until("it ended", || jobs.get(id).unwrap().is_none());
     wait_until("both have ended", || jobs.stats().in_flight == 0);
     jobs.check().unwrap();
@@ -74,10 +64,8 @@ fn failover_loses_only_what_the_replica_did_not_have() {
     for part in 0..20 {
         client.insert_batch(batch(part)).unwrap();
     }
-    wait_until("the replica has them", || {
-        let many: u64 = replica.ask(&["HLEN", "tw:{jobs}:jobs"]);
-        many == 100
-    });
+    let stored = || replica.ask::<u64>(&["HLEN", "tw:{jobs}:jobs"]);
+    wait_until("the replica has them", || stored() == 100);
     replica.stop_link();
     for part in 20..40 {
         client.insert_batch(batch(part)).unwrap();

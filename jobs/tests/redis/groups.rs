@@ -1,18 +1,16 @@
-//! Groups on a server: when it is full, when a reply is lost, and when several nodes end the members.
+//! Groups on a server: when it is full, when several nodes end the members, and what is sent.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Builder, Fail, GroupId, Job, JobId, Jobs, NewJob, Run};
+use tickwheel_jobs::{Builder, Fail, Job, JobId, NewJob, Run};
 
 use crate::half_done::{spoil, unchanged};
-use crate::lost::hash_of;
-use crate::proxy::Proxy;
 use crate::scenarios::limits::charge;
-use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, in_hand, noting, open};
+use crate::server::{Server, wait_until};
+use crate::support::{Gate, Log, Order, in_hand, noting, open};
 
 const NOW: Duration = Duration::ZERO;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -40,47 +38,16 @@ fn counting(builder: Builder, reports: &Arc<AtomicU64>) -> Builder {
     })
 }
 
-/// Redis P31, P110: If the reply to the end of the last member is lost, the end is sent again. The member is counted once,
-/// and the callback comes once. The same holds if the reply to a seal is lost.
-#[test]
-fn callback_comes_once_though_the_reply_of_the_end_is_lost() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.port);
-    let (log, reports) = (Log::default(), Arc::new(AtomicU64::new(0)));
-    let builder = Jobs::redis(proxy.url()).unwrap().lease(Duration::from_secs(60));
-    let jobs = noting(counting(builder, &reports), &log);
-    let client = open(&server).client().unwrap();
-    for n in 0..20 {
-        proxy.swallow(&hash_of("change"), 1);
-        client.group().keep_results().add(NOW, Order(n)).then(Report(n)).insert().unwrap();
-        wait_until("the report ran", || reports.load(Ordering::Acquire) == n + 1);
-        wait_until("a reply was lost", || proxy.met() > n);
-    }
-    let sealed = jobs.group().then(Report(20)).open().unwrap();
-    proxy.swallow(&hash_of("change"), 1);
-    sealed.seal().unwrap();
-    wait_until("the report ran", || reports.load(Ordering::Acquire) == 21);
-    wait_until("all ended", || in_hand(&jobs) == 0);
-    pause(50 * MS);
-    assert_eq!(reports.load(Ordering::Acquire), 21);
-    assert!(client.groups().unwrap().iter().all(|group| group.ended.is_some()));
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(20);
-}
-
 /// Redis P31, P110: A full server takes the end of every member, also of the last one: it has had the callback since the
 /// insert of the group. It takes no new group.
 #[test]
 fn callback_comes_though_the_server_is_full() {
     let server = Server::start();
     let (log, reports) = (Log::default(), Arc::new(AtomicU64::new(0)));
-    let (noted, full) = (log.clone(), Arc::new(AtomicBool::new(false)));
-    let goes_on = Arc::clone(&full);
+    let gate = Gate::default();
+    let (noted, its_gate) = (log.clone(), gate.clone());
     let builder = counting(open(&server).threads(4), &reports).handle(move |order: Order, run| {
-        while !goes_on.load(Ordering::Acquire) {
-            pause(MS);
-        }
+        its_gate.wait();
         noted.add(order.0);
         run.set_result(&order.0)
     });
@@ -88,13 +55,12 @@ fn callback_comes_though_the_server_is_full() {
     let members = (0..100).map(|n| (NOW, Order(n)));
     let id = jobs.group().keep_results().add_all(members).then(Report(1)).insert().unwrap();
     wait_until("some run", || in_hand(&jobs) >= 4);
-    let limit = |limit: &str| -> String { server.ask(&["CONFIG", "SET", "maxmemory", limit]) };
-    limit("1mb");
-    full.store(true, Ordering::Release);
+    server.limit_memory("1mb");
+    gate.open();
     wait_until("the report ran", || reports.load(Ordering::Acquire) == 1);
     assert!(jobs.group().add(NOW, Order(200)).insert().is_err(), "a full server takes no job");
     assert_eq!(jobs.group_by_id(id).info().unwrap().unwrap().completed, 100);
-    limit("0");
+    server.limit_memory("0");
     wait_until("all ended", || in_hand(&jobs) == 0);
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
@@ -133,51 +99,6 @@ fn callback_comes_once_though_several_nodes_end_the_members() {
     nodes.into_iter().for_each(|node| node.shutdown().unwrap());
     assert_eq!(reports.load(Ordering::Acquire), 100);
     log.each_once(2000);
-}
-
-/// Redis P31: A member whose node is gone is reclaimed. If that was its last interruption, it is dead, and its group
-/// ends.
-#[test]
-fn member_that_dies_of_interruptions_ends_its_group() {
-    let server = Server::start();
-    let reports = Arc::new(AtomicU64::new(0));
-    let noted = Arc::clone(&reports);
-    let report = move |_: Report, run: &Run| -> Result<(), Fail> {
-        assert_eq!(run.group()?.ok_or("no group")?.dead, 1);
-        noted.fetch_add(1, Ordering::AcqRel);
-        Ok(())
-    };
-    let client = open(&server).client().unwrap();
-    let id = GroupId::named("poisoned");
-    client.group().id(id).add(NOW, Order(1)).then(Report(1)).insert().unwrap();
-    // Its record will say that it was interrupted four times, and its lease ends early.
-    let jobs = open(&server).lease(300 * MS).handle(report);
-    let jobs = jobs.handle(|_: Order, run: &Run| {
-        while !run.is_cancelled() {
-            pause(5 * MS);
-        }
-        Ok(())
-    });
-    let jobs = jobs.start().unwrap();
-    wait_until("it is claimed", || in_hand(&jobs) == 1);
-    let member = jobs.running().next().unwrap().id;
-    let bytes = member.to_u128().to_be_bytes();
-    let mut get = redis::cmd("HGET");
-    get.arg("tw:{jobs}:jobs").arg(&bytes);
-    let mut record: Vec<u8> = get.query(&mut server.connection()).unwrap();
-    record[8] = 4;
-    let mut set = redis::cmd("HSET");
-    set.arg("tw:{jobs}:jobs").arg(&bytes).arg(record);
-    set.exec(&mut server.connection()).unwrap();
-    let mut end = redis::cmd("ZADD");
-    end.arg("tw:{jobs}:run").arg("XX").arg(1).arg(&bytes);
-    wait_until("its group has ended", || {
-        end.exec(&mut server.connection()).unwrap();
-        pause(20 * MS);
-        client.group_by_id(id).info().unwrap().unwrap().ended.is_some()
-    });
-    wait_until("the report ran", || reports.load(Ordering::Acquire) == 1);
-    jobs.shutdown().unwrap();
 }
 
 /// Redis P31: A change of a group or of a member changes nothing if a key of groups has another type.
@@ -219,9 +140,7 @@ fn id_of_a_lost_callback_is_free() {
     let group = client.group().add_job(of(1, member)).then_job(of(2, callback)).insert().unwrap();
     assert!(!client.insert_job(of(3, callback)).unwrap().is_new);
     let field = [&group.to_u128().to_be_bytes()[..], b"c"].concat();
-    let mut removed = redis::cmd("HDEL");
-    removed.arg("tw:{jobs}:groups").arg(field);
-    assert_eq!(removed.query::<i64>(&mut server.connection()).unwrap(), 1);
+    assert_eq!(server.by_hand::<i64>("HDEL", "groups", &[&field]), 1);
     assert!(client.cancel(member).unwrap().is_cancelled());
     assert!(client.insert_job(of(3, callback)).unwrap().is_new);
 }

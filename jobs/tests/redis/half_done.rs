@@ -2,7 +2,6 @@
 //! all.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,41 +12,33 @@ use tickwheel_jobs::{
 use crate::lost::hash_of;
 use crate::proxy::{End, Fate, Proxy};
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, in_hand, noting, open};
+use crate::support::{Events, Log, MS, Order, in_hand, noting, open};
 
 const SOON: Duration = Duration::from_secs(3);
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn fill(server: &Server, limit: &str) {
-    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", limit]);
-}
 
 /// Redis P10, D5: A full server renews leases. It refused that before a fix, because `ZADD` may need memory: the lease
 /// ended, and the job ran elsewhere beside the first run.
 #[test]
 fn lease_is_renewed_on_a_full_server() {
     let server = Server::start();
-    let (started, lost) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (log, events) = (Log::default(), Events::default());
     let node = || {
-        let (started, told) = (Arc::clone(&started), Arc::clone(&lost));
-        let handler = move |_: Order, _: &Run| {
-            started.fetch_add(1, Ordering::AcqRel);
+        let noted = log.clone();
+        let handler = move |order: Order, _: &Run| {
+            noted.add(order.0);
             pause(4500 * MS);
             Ok(())
         };
-        let on_event = move |event| {
-            told.fetch_or(matches!(event, Event::LeaseLost { .. }), Ordering::AcqRel);
-        };
-        open(&server).lease(2000 * MS).handle(handler).on_event(on_event).start().unwrap()
+        events.of(open(&server)).lease(2000 * MS).handle(handler).start().unwrap()
     };
     let nodes = [node(), node()];
     nodes[0].insert(Duration::ZERO, Order(1)).unwrap();
-    wait_until("it started", || started.load(Ordering::Acquire) == 1);
-    fill(&server, "1mb");
+    wait_until("it started", || log.of(1) == 1);
+    server.limit_memory("1mb");
     wait_until("it ended", || nodes.iter().any(|node| node.stats().completed == 1));
-    assert!(!lost.load(Ordering::Acquire), "its lease was lost");
-    assert_eq!(started.load(Ordering::Acquire), 1);
-    fill(&server, "0");
+    assert_eq!((events.leases_lost(), log.of(1)), (0, 1));
+    server.limit_memory("0");
     nodes.into_iter().for_each(|node| node.shutdown().unwrap());
 }
 
@@ -56,19 +47,17 @@ fn lease_is_renewed_on_a_full_server() {
 #[test]
 fn buffered_insert_that_a_full_server_refuses_is_reported() {
     let server = Server::start();
-    let dropped = Arc::new(Mutex::new(Vec::new()));
-    let told = Arc::clone(&dropped);
-    let on_event = move |event| {
-        if let Event::InsertsDropped { ids } = event {
-            told.lock().unwrap().extend(ids);
-        }
-    };
-    let builder = open(&server).durability(Durability::Buffered).on_event(on_event);
+    let events = Events::default();
+    let builder = events.of(open(&server)).durability(Durability::Buffered);
     let jobs = builder.handle(|_: Order, _| Ok(())).start().unwrap();
-    fill(&server, "1mb");
+    let dropped = |event: &Event| match event {
+        Event::InsertsDropped { ids } => Some(ids.clone()),
+        _ => None,
+    };
+    server.limit_memory("1mb");
     let id = jobs.insert(HOUR, Order(1)).unwrap();
-    wait_until("the event came", || *dropped.lock().unwrap() == [id]);
-    fill(&server, "0");
+    wait_until("the event came", || events.all(dropped).concat() == [id]);
+    server.limit_memory("0");
     assert!(jobs.get(id).unwrap().is_none());
     let stored = jobs.insert(HOUR, Order(2)).unwrap();
     assert_eq!(jobs.flush(), Err(StoreError::Full));
@@ -87,7 +76,7 @@ fn ends_of_runs_are_stored_on_a_full_server() {
     let far = jobs.insert(HOUR, Order(1000)).unwrap();
     let batch = (0..200).map(|n| ((200 + n as u32) * MS, Order(n)));
     jobs.insert_batch(batch).unwrap();
-    fill(&server, "1mb");
+    server.limit_memory("1mb");
     std::thread::scope(|scope| {
         let (jobs, log) = (&jobs, &log);
         for n in 0..4 {
@@ -105,7 +94,7 @@ fn ends_of_runs_are_stored_on_a_full_server() {
     wait_until("all ended", || in_hand(&jobs) == 0);
     assert_eq!(jobs.count().unwrap().pending, 1);
     jobs.check().unwrap();
-    fill(&server, "0");
+    server.limit_memory("0");
     jobs.shutdown().unwrap();
     log.each_once(200);
 }
@@ -149,9 +138,8 @@ const NAMES: [&str; 16] = [
 
 /// Gives a key another type. Returns what the queue is then.
 pub(crate) fn spoil(server: &Server, name: &str) -> BTreeMap<String, Vec<u8>> {
-    let key = format!("tw:{{jobs}}:{name}");
-    let _: i64 = server.ask(&["DEL", &key]);
-    let _: String = server.ask(&["SET", &key, "something else"]);
+    let _: i64 = server.by_hand("DEL", name, &[]);
+    let _: String = server.by_hand("SET", name, &[b"something else"]);
     contents(server)
 }
 
@@ -223,21 +211,16 @@ fn operations_are_not_half_done_if_a_key_has_another_type() {
         if ["jobs", "run", "fence", "meta", "kinds", "due:order"].contains(&name) {
             unchanged(&server, &before, &format!("a claim, {name}"));
         } else if name != "ended" {
-            let of = |command: &str, key: &str| -> BTreeSet<Vec<u8>> {
-                let mut cmd = redis::cmd(command);
-                cmd.arg(format!("tw:{{jobs}}:{key}"));
-                if command == "ZRANGE" {
-                    cmd.arg(0).arg(-1);
-                }
-                cmd.query(&mut server.connection()).unwrap()
-            };
-            let mut placed = of("ZRANGE", "run");
-            placed.extend(of("ZRANGE", "due:order"));
+            type Members = BTreeSet<Vec<u8>>;
+            let fields = |key: &str| server.by_hand::<Members>("HKEYS", key, &[]);
+            let members = |key: &str| server.by_hand::<Members>("ZRANGE", key, &[b"0", b"-1"]);
+            let mut placed = members("run");
+            placed.extend(members("due:order"));
             // The id of a dead job is near the end of its list.
-            let lists = of("ZRANGE", "ended").into_iter();
+            let lists = members("ended").into_iter();
             placed.extend(lists.map(|list| list[list.len() - 20..list.len() - 4].to_vec()));
-            assert_eq!(of("HKEYS", "jobs"), placed, "a claim, {name}");
-            assert_eq!(of("HKEYS", "fence"), of("ZRANGE", "run"), "a claim, {name}");
+            assert_eq!(fields("jobs"), placed, "a claim, {name}");
+            assert_eq!(fields("fence"), members("run"), "a claim, {name}");
         }
         assert!(many > 5, "{name}: only {many} verbs were refused");
         core::mem::forget((jobs, driver));
@@ -281,24 +264,18 @@ fn batch_of_calls_is_not_half_done_if_a_key_has_another_type() {
 fn claim_whose_reply_was_lost_is_answered_by_a_full_server() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
-    let (log, attempts) = (Log::default(), Arc::new(AtomicU64::new(0)));
-    let (noted, most) = (log.clone(), Arc::clone(&attempts));
-    let handler = move |order: Order, run: &Run| {
-        most.fetch_max(u64::from(run.attempt()), Ordering::AcqRel);
-        noted.add(order.0);
-        Ok(())
-    };
-    let jobs = Jobs::redis(proxy.url()).unwrap().handle(handler).start().unwrap();
+    let log = Log::default();
+    let jobs = noting(Jobs::redis(proxy.url()).unwrap(), &log);
     let client = open(&server).client().unwrap();
     proxy.plan(&hash_of("claim"), &[Fate::CutReply(0, End::Close), Fate::Hold]);
     client.insert(Duration::ZERO, Order(1)).unwrap();
     wait_until("the claim is sent again", || proxy.met() == 2);
-    fill(&server, "1mb");
+    server.limit_memory("1mb");
     proxy.deliver_first();
     wait_until("it ran", || log.of(1) == 1);
     wait_until("it ended", || in_hand(&client) == 0);
-    assert_eq!(attempts.load(Ordering::Acquire), 1);
-    fill(&server, "0");
+    assert_eq!(log.highest_attempt(), 1);
+    server.limit_memory("0");
     client.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(1);

@@ -74,46 +74,24 @@ fn all_futures_are_answered_in_time(client: &Client) {
     assert!(took < LIMIT + LOADED, "{took:?}");
 }
 
-/// P59: Futures are answered within the limit of their own call, on a client and on a node.
+/// P59: Threads and futures that share a client or a node are answered within the limit of their own call, and not one
+/// after the other. A shutdown of the node ends within its own limit. After that, calls are refused, though the server
+/// has not answered yet.
 #[test]
-fn futures_are_answered_in_time_while_the_server_stands_still() {
+fn callers_are_answered_in_time_while_the_server_stands_still() {
     let server = Server::start();
     let client = open(&server).call_timeout(LIMIT).client().unwrap();
-    let log = Log::default();
-    let jobs = noting(open(&server).call_timeout(LIMIT), &log);
+    let jobs = noting(open(&server).call_timeout(LIMIT), &Log::default());
     for client in [client, jobs.client()] {
         client.insert(HOUR, Order(100)).unwrap();
         signal(&server, Signal::SIGSTOP);
+        all_are_answered_in_time(&client);
         all_futures_are_answered_in_time(&client);
         signal(&server, Signal::SIGCONT);
         wait_until("the server answers again", || client.count().is_ok());
     }
-}
-
-/// Callers who share a client are answered within the limit of their own call, not one after the other.
-#[test]
-fn callers_of_a_client_are_answered_in_time_on_a_stopped_server() {
-    let server = Server::start();
-    let client = open(&server).call_timeout(LIMIT).client().unwrap();
-    client.insert(HOUR, Order(100)).unwrap();
     signal(&server, Signal::SIGSTOP);
-    all_are_answered_in_time(&client);
-    signal(&server, Signal::SIGCONT);
-    wait_until("the server answers again", || client.count().is_ok());
-}
-
-/// Callers of a process that runs jobs are answered within their limit, and its shutdown ends within its own. After
-/// that, calls are refused, though the server has not answered yet.
-#[test]
-fn callers_of_a_node_are_answered_in_time_on_a_stopped_server() {
-    let server = Server::start();
-    let log = Log::default();
-    let jobs = noting(open(&server).call_timeout(LIMIT), &log);
-    jobs.insert(HOUR, Order(100)).unwrap();
-    signal(&server, Signal::SIGSTOP);
-    let client = jobs.client();
-    all_are_answered_in_time(&client);
-    let begun = now();
+    let (client, begun) = (jobs.client(), now());
     let ended = jobs.shutdown_timeout(100 * MS);
     let took = begun.elapsed();
     assert_eq!(client.count().unwrap_err(), StoreError::Closed);

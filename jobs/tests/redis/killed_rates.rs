@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::{JobId, Jobs, Limit, Run};
 
+use crate::node::Node;
 use crate::scenarios::rates::at_most;
 use crate::server::{Server, pause};
 use crate::support::{MS, Order, now, open};
-use crate::worker::Worker;
 
 const URL: &str = "TICKWHEEL_RATE_NODE";
 /// How many seconds the test takes, if not 20. The figure in `docs/performance-redis.md` is of 60 seconds.
@@ -39,7 +39,7 @@ fn nodes_that_are_killed_keep_a_rate() {
     client.kind::<Order>().limit(Limit::none().rate(100, SECOND)).unwrap();
     let seconds = std::env::var(SECONDS).map_or(20, |seconds| seconds.parse().unwrap());
     client.insert_batch((0..100 * seconds + 1000).map(|n| (Duration::ZERO, Order(n)))).unwrap();
-    let start = || Worker::of("killed_rates::node", URL, &server);
+    let start = || Node::start("killed_rates::node", URL, server.url());
     let mut nodes = [(); 3].map(|()| start());
     let mut claims: BTreeSet<(SystemTime, JobId)> = BTreeSet::new();
     let (began, mut kills, mut starts) = (now(), 0, 0);
@@ -48,7 +48,7 @@ fn nodes_that_are_killed_keep_a_rate() {
         claims.extend(claimed);
         let passed = began.elapsed().as_secs();
         if passed >= 5 + 10 * kills {
-            nodes[kills as usize % 3].signal(nix::sys::signal::Signal::SIGKILL);
+            nodes[kills as usize % 3].process.kill();
             kills += 1;
         }
         if passed >= 10 + 10 * starts {

@@ -4,15 +4,16 @@
 //! defect (`D4`), and may be in another file.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Event, Fail, JobId, JobState, Jobs, NewJob, Run, Schedule};
+use tickwheel_jobs::{Fail, JobId, JobState, Jobs, NewJob, Run, Schedule};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, each_runs_once, in_hand, notes, noting, now, open};
+use crate::support::{
+    Events, Log, MS, Order, bytes, each_runs_once, in_hand, notes, noting, now, open,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -35,18 +36,13 @@ fn claimed_by_the_dead(server: &Server, many: u64) -> SystemTime {
     end
 }
 
-fn ids(server: &Server, key: &str) -> Vec<Vec<u8>> {
-    let mut cmd = redis::cmd(if key == "run" { "ZRANGE" } else { "HKEYS" });
-    cmd.arg(format!("tw:{{jobs}}:{key}"));
-    if key == "run" {
-        cmd.arg(0).arg(-1);
-    }
-    cmd.query(&mut server.connection()).unwrap()
+/// Returns the ids of the claimed jobs.
+fn claimed(server: &Server) -> Vec<Vec<u8>> {
+    server.by_hand("ZRANGE", "run", &[b"0", b"-1"])
 }
 
 fn remove(server: &Server, command: &str, key: &str, id: &[u8]) {
-    let mut cmd = redis::cmd(command);
-    cmd.arg(format!("tw:{{jobs}}:{key}")).arg(id).exec(&mut server.connection()).unwrap();
+    let _: i64 = server.by_hand(command, key, &[id]);
 }
 
 /// D2: `check` finds a job that is in no set, and the job runs after a reschedule. hibiken/asynq#1144, #1051: tasks
@@ -56,7 +52,7 @@ fn check_finds_a_job_in_no_set_and_a_reschedule_mends_it() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     claimed_by_the_dead(&server, 3);
-    let id = ids(&server, "run").remove(0);
+    let id = claimed(&server).remove(0);
     remove(&server, "ZREM", "run", &id);
     let found = client.check().unwrap_err().to_string();
     assert!(found.contains("R1") || found.contains("R6"), "{found}");
@@ -74,12 +70,12 @@ fn claim_without_a_fence_or_record_blocks_no_other_job() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     let end = claimed_by_the_dead(&server, 5);
-    let ids = ids(&server, "run");
+    let ids = claimed(&server);
     remove(&server, "HDEL", "fence", &ids[0]);
     remove(&server, "HDEL", "jobs", &ids[1]);
     let waiting = client.insert(HOUR, Order(9)).unwrap();
     client.insert(2 * HOUR, Order(10)).unwrap();
-    remove(&server, "HDEL", "jobs", &waiting.to_u128().to_be_bytes());
+    remove(&server, "HDEL", "jobs", &bytes(waiting));
     let log = Log::default();
     let (jobs, driver) = open(&server).handle(notes(&log)).manual().unwrap();
     driver.set_wall(end + DAY);
@@ -203,16 +199,15 @@ fn node_whose_connections_died_in_silence_goes_on() {
 #[test]
 fn schedule_goes_on_when_an_occurrence_is_lost() {
     let server = Server::start();
-    let log = Log::default();
-    let noted = log.clone();
     let times = Arc::new(Mutex::new(BTreeSet::new()));
-    let seen = Arc::clone(&times);
-    let handler = move |order: Order, run: &Run| {
-        seen.lock().unwrap().insert(run.due());
-        noted.add(order.0);
-        Ok(())
+    let note = || {
+        let seen = Arc::clone(&times);
+        move |_: Order, run: &Run| {
+            seen.lock().unwrap().insert(run.due());
+            Ok(())
+        }
     };
-    let (jobs, driver) = open(&server).handle(handler).manual().unwrap();
+    let (jobs, driver) = open(&server).handle(note()).manual().unwrap();
     jobs.schedule("hourly", Schedule::every(HOUR), Order(1)).unwrap();
     driver.advance(HOUR);
     assert_eq!(times.lock().unwrap().len(), 1);
@@ -222,17 +217,12 @@ fn schedule_goes_on_when_an_occurrence_is_lost() {
         open(&server).handle(|_: Order, _| panic!("not run here")).manual().unwrap();
     driver.set_wall(jobs.schedules().list().unwrap()[0].next + MS);
     core::mem::forget((jobs, driver));
-    assert!(!ids(&server, "jobs").is_empty(), "no occurrence was made");
+    assert!(server.by_hand::<u64>("HLEN", "jobs", &[]) > 0, "no occurrence was made");
     for key in ["jobs", "run", "fence", "due:order"] {
-        let _: i64 = server.ask(&["DEL", &format!("tw:{{jobs}}:{key}")]);
+        let _: i64 = server.by_hand("DEL", key, &[]);
     }
     let _: i64 = server.ask(&["HSET", "tw:{jobs}:kinds", "order", "0"]);
-    let seen = Arc::clone(&times);
-    let handler = move |_: Order, run: &Run| {
-        seen.lock().unwrap().insert(run.due());
-        Ok(())
-    };
-    let (jobs, driver) = open(&server).handle(handler).manual().unwrap();
+    let (jobs, driver) = open(&server).handle(note()).manual().unwrap();
     driver.set_wall(jobs.schedules().list().unwrap()[0].next - MINUTE);
     for _ in 0..4 {
         driver.advance(HOUR);
@@ -250,30 +240,22 @@ fn leases_are_renewed_while_every_thread_is_busy() {
     const LEASE: Duration = Duration::from_secs(4);
     const MANY: usize = 3;
     let server = Server::start();
-    let log = Log::default();
-    let lost = Arc::new(AtomicU64::new(0));
-    let (noted, told) = (log.clone(), Arc::clone(&lost));
+    let (log, events) = (Log::default(), Events::default());
+    let noted = log.clone();
     let slow = move |order: Order, _: &Run| {
         noted.add(order.0);
         pause(3 * LEASE);
         Ok(())
     };
-    let first = open(&server)
-        .lease(LEASE)
-        .threads(MANY)
-        .handle(slow)
-        .on_event(move |event| {
-            told.fetch_add(u64::from(matches!(event, Event::LeaseLost { .. })), Ordering::AcqRel);
-        })
-        .start()
-        .unwrap();
+    let builder = events.of(open(&server)).lease(LEASE).threads(MANY);
+    let first = builder.handle(slow).start().unwrap();
     first.insert_batch((0..MANY as u64).map(|n| (Duration::ZERO, Order(n)))).unwrap();
     wait_until("every thread is busy", || log.len() == MANY);
     // It would take what is not renewed.
     let other = Log::default();
     let second = noting(open(&server).lease(LEASE), &other);
     wait_until("all ended", || first.stats().completed + second.stats().completed >= MANY as u64);
-    assert_eq!(lost.load(Ordering::Acquire), 0, "leases were lost");
+    assert_eq!(events.leases_lost(), 0);
     assert_eq!((log.len(), other.len()), (MANY, 0));
     first.shutdown().unwrap();
     second.shutdown().unwrap();

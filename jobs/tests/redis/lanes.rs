@@ -1,4 +1,4 @@
-//! Limits and partitions on a server: several nodes, nodes that die, lost replies, keys that someone changes by hand.
+//! Limits and partitions on a server: several nodes, nodes that die, keys that someone changes by hand.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,6 @@ use std::time::Duration;
 use tickwheel_jobs::{Builder, Client, Driver, Jobs, Limit, Run};
 
 use crate::half_done::{spoil, unchanged};
-use crate::lost::{fates, hash_of};
 use crate::proxy::Proxy;
 use crate::scenarios::limits::{Charge, charge, noted};
 use crate::scenarios::{Mail, holding};
@@ -248,32 +247,6 @@ fn claim_with_partitions_is_not_half_done_if_a_key_has_another_type() {
     }
 }
 
-/// Redis P23: No job runs twice, and no place is lost, if the request or reply of a claim or of an end is cut at any
-/// byte.
-#[test]
-fn claim_in_lanes_that_is_cut_anywhere_loses_no_place() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.port);
-    let running = Running::default();
-    let jobs = running.node(Jobs::redis(proxy.url()).unwrap());
-    let client = open(&server).client().unwrap();
-    client.kind::<Charge>().limit_each(Limit::running(1)).unwrap();
-    client.insert(Duration::ZERO, charge("acme")).unwrap();
-    wait_until("the first ran", || running.ended() == 1);
-    let fates = fates();
-    for (n, fate) in fates.iter().enumerate() {
-        let script = if n % 2 == 0 { "claim_lanes" } else { "complete_counted" };
-        proxy.plan(&hash_of(script), &[*fate]);
-        client.insert(Duration::ZERO, charge("acme")).unwrap();
-        wait_until("it ran", || running.ended() > n + 1);
-    }
-    all_end(&client, &running, fates.len() + 1);
-    assert_eq!(running.most(), 1);
-    let held: u64 = server.ask(&["ZCARD", "tw:{jobs}:held"]);
-    assert_eq!(held, 0);
-    jobs.shutdown().unwrap();
-}
-
 /// Redis P25: Without limits and partitions a claim asks for the number of fields of `flow`, and touches no other key
 /// of them. Blocked jobs cost the others nothing.
 #[test]
@@ -344,26 +317,6 @@ fn versions_that_disagree_about_a_flow_do_not_answer_each_other() {
     drop((new, old));
 }
 
-/// Redis P25: A poll changes nothing in a lane that is right, also if the name of its partition is the longest.
-#[test]
-fn poll_leaves_the_longest_partition_alone() {
-    let server = Server::start();
-    let (jobs, driver, _) = noted(open(&server));
-    let longest = "p".repeat(255);
-    jobs.kind::<Charge>().partition(&longest).pause().unwrap();
-    jobs.insert_batch((0..70).map(|_| (MS, charge(&longest)))).unwrap();
-    for _ in 0..3 {
-        driver.advance(SECOND);
-    }
-    let changes = || server.commands()["zadd"];
-    let before = changes();
-    for _ in 0..3 {
-        driver.advance(SECOND);
-    }
-    assert_eq!(changes(), before);
-    jobs.check().unwrap();
-}
-
 /// Redis P25: A full server answers the polls of a node while jobs of a partition wait for a place of the queue.
 #[test]
 fn full_server_answers_polls_while_partitions_wait() {
@@ -376,13 +329,13 @@ fn full_server_answers_polls_while_partitions_wait() {
     let (jobs, driver, ran) = noted(open(&server));
     jobs.insert_batch((0..9).map(|_| (MS, charge("acme")))).unwrap();
     driver.advance(SECOND);
-    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    server.limit_memory("1");
     let failed = jobs.stats().failed_commits;
     for _ in 0..5 {
         driver.advance(SECOND);
     }
     assert_eq!(jobs.stats().failed_commits, failed);
-    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    server.limit_memory("0");
     drop(release);
     wait_until("a full server has lost no job", || {
         driver.advance(SECOND);

@@ -4,8 +4,6 @@
 //! A network that was cut in two delivers what its hosts have sent meanwhile, in any order, and even if no
 //! process waits for it any more.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tickwheel_jobs::{InsertErrorKind, Jobs, NewJob, Run};
@@ -13,7 +11,7 @@ use tickwheel_jobs::{InsertErrorKind, Jobs, NewJob, Run};
 use crate::lost::hash_of;
 use crate::proxy::{Fate, Proxy};
 use crate::server::{Server, wait_until};
-use crate::support::{Log, MS, Order, in_hand, noting, open};
+use crate::support::{Gate, Log, MS, Order, bytes, in_hand, noting, open};
 
 /// An answer may take an eighth of it.
 const LEASE: Duration = Duration::from_millis(2000);
@@ -56,15 +54,8 @@ fn claim_copy_that_is_late_claims_nothing() {
     let client = open(&server).client().unwrap();
     for claims_something in [false, true] {
         let proxy = Proxy::to(server.port);
-        let attempts = Arc::new(AtomicU64::new(0));
-        let (log, most) = (Log::default(), Arc::clone(&attempts));
-        let noted = log.clone();
-        let handler = move |order: Order, run: &Run| {
-            most.fetch_max(u64::from(run.attempt()), Ordering::AcqRel);
-            noted.add(order.0);
-            Ok(())
-        };
-        let jobs = through(&proxy).handle(handler).start().unwrap();
+        let log = Log::default();
+        let jobs = noting(through(&proxy), &log);
         proxy.plan(&hash_of("claim"), &[Fate::Hold, Fate::Arrive]);
         if claims_something {
             client.insert(Duration::ZERO, Order(0)).unwrap();
@@ -96,7 +87,7 @@ fn claim_copy_that_is_late_claims_nothing() {
         proxy.go_on();
         wait_until("it ran", || log.of(4) == 1);
         wait_until("it ended", || in_hand(&client) == 0);
-        assert_eq!(attempts.load(Ordering::Acquire), 1, "interrupted by nothing");
+        assert_eq!(log.highest_attempt(), 1, "interrupted by nothing");
         client.check().unwrap();
         jobs.shutdown().unwrap();
     }
@@ -118,11 +109,11 @@ fn end_that_is_late_does_not_end_another_run() {
     proxy.plan(&hash_of("complete"), &[Fate::Hold; 100]);
     let id = client.insert(Duration::ZERO, Order(1)).unwrap();
     wait_until("its end is under way", || proxy.met() > 0);
-    let (goes_on, noted) = (Arc::new(AtomicBool::new(false)), slow.clone());
-    let may = Arc::clone(&goes_on);
+    let gate = Gate::default();
+    let (its_gate, noted) = (gate.clone(), slow.clone());
     let handler = move |order: Order, _: &Run| {
         noted.add(order.0);
-        wait_until("it may end", || may.load(Ordering::Acquire));
+        its_gate.wait();
         Ok(())
     };
     let second = open(&server).handle(handler).start().unwrap();
@@ -132,7 +123,7 @@ fn end_that_is_late_does_not_end_another_run() {
     server.do_what_has_arrived();
     assert_eq!(in_hand(&client), 1, "a late end has ended it");
     client.check().unwrap();
-    goes_on.store(true, Ordering::Release);
+    gate.open();
     wait_until("it ended", || client.get(id).unwrap().is_none());
     client.check().unwrap();
     first.shutdown().unwrap();
@@ -148,11 +139,11 @@ fn ends_beside_one_without_its_claim_end_their_jobs() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let client = open(&server).client().unwrap();
-    let (log, begun, may) = (Log::default(), Log::default(), Arc::new(AtomicBool::new(false)));
-    let (noted, noted_begun, may_end) = (log.clone(), begun.clone(), Arc::clone(&may));
+    let (log, begun, gate) = (Log::default(), Log::default(), Gate::default());
+    let (noted, noted_begun, its_gate) = (log.clone(), begun.clone(), gate.clone());
     let handler = move |order: Order, _: &Run| {
         noted_begun.add(order.0);
-        wait_until("it may end", || may_end.load(Ordering::Acquire));
+        its_gate.wait();
         noted.add(order.0);
         Ok(())
     };
@@ -163,13 +154,9 @@ fn ends_beside_one_without_its_claim_end_their_jobs() {
     wait_until("all run", || begun.len() == JOBS);
     // The ends gather while the first of them waits for its answer.
     proxy.stall(true);
-    may.store(true, Ordering::Release);
+    gate.open();
     wait_until("all have ended", || log.len() == JOBS);
-    let removed: i64 = redis::cmd("HDEL")
-        .arg("tw:{jobs}:fence")
-        .arg(&ids[JOBS / 2].to_u128().to_be_bytes())
-        .query(&mut server.connection())
-        .unwrap();
+    let removed: i64 = server.by_hand("HDEL", "fence", &[&bytes(ids[JOBS / 2])]);
     assert_eq!(removed, 1);
     proxy.stall(false);
     wait_until("the others have ended", || in_hand(&client) == 1);

@@ -1,53 +1,15 @@
 //! Leases: workers that are cut off, stand still or die, and the clocks of machines.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tickwheel_jobs::{Event, Fail, JobState, Jobs, Run, StopReason};
+use tickwheel_jobs::{Fail, JobState, Jobs, Run, StopReason};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, noting, now, open};
+use crate::support::{Events, Gate, Log, MS, Order, noting, now, open};
 
 const LEASE: Duration = Duration::from_millis(1000);
-
-/// What a worker that is cut off has seen.
-#[derive(Clone, Default)]
-struct Seen {
-    started: Arc<AtomicU64>,
-    lost: Arc<AtomicBool>,
-    release: Arc<AtomicBool>,
-    fences: Arc<Mutex<Vec<u64>>>,
-    events: Arc<AtomicU64>,
-}
-
-/// A node whose handler waits until its lease is reported as lost and the test lets it go on.
-fn stuck(proxy: &Proxy, seen: &Seen) -> Jobs {
-    let (on, events) = (seen.clone(), Arc::clone(&seen.events));
-    let handler = move |_: Order, run: &Run| {
-        on.fences.lock().unwrap().push(run.fence().get());
-        on.started.fetch_add(1, Ordering::AcqRel);
-        while !on.release.load(Ordering::Acquire) {
-            if run.is_cancelled() {
-                assert_eq!(run.stop_reason(), Some(StopReason::LeaseLost));
-                on.lost.store(true, Ordering::Release);
-            }
-            pause(5 * MS);
-        }
-        Err(Fail::dead("too late"))
-    };
-    Jobs::redis(proxy.url())
-        .unwrap()
-        .lease(LEASE)
-        .handle(handler)
-        .on_event(move |event| {
-            let lost = matches!(event, Event::LeaseLost { .. });
-            events.fetch_add(u64::from(lost), Ordering::AcqRel);
-        })
-        .start()
-        .unwrap()
-}
 
 /// P83, Redis P9, Redis P10, D14: A job of a node that is cut off runs on another node once its lease has ended. The
 /// end of the first run is refused.
@@ -55,16 +17,28 @@ fn stuck(proxy: &Proxy, seen: &Seen) -> Jobs {
 fn node_that_is_cut_off_loses_its_job_and_its_end_is_refused() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
-    let (seen, log) = (Seen::default(), Log::default());
-    let first = stuck(&proxy, &seen);
+    let (log, events, told, gate) =
+        (Log::default(), Events::default(), Gate::default(), Gate::default());
+    let fences: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let (its_fences, its_told, its_gate) = (Arc::clone(&fences), told.clone(), gate.clone());
+    // It waits until it is told that its lease is lost, and the test lets it go on.
+    let stuck = move |_: Order, run: &Run| -> Result<(), Fail> {
+        its_fences.lock().unwrap().push(run.fence().get());
+        wait_until("its lease is lost", || run.is_cancelled());
+        assert_eq!(run.stop_reason(), Some(StopReason::LeaseLost));
+        its_told.open();
+        its_gate.wait();
+        Err(Fail::dead("too late"))
+    };
+    let builder = events.of(Jobs::redis(proxy.url()).unwrap()).lease(LEASE);
+    let first = builder.handle(stuck).start().unwrap();
     let id = first.insert(Duration::ZERO, Order(1)).unwrap();
-    wait_until("it started", || seen.started.load(Ordering::Acquire) == 1);
+    wait_until("it started", || fences.lock().unwrap().len() == 1);
     let began = now();
     proxy.stall(true);
-    let fences = Arc::clone(&seen.fences);
-    let noted = log.clone();
+    let (its_fences, noted) = (Arc::clone(&fences), log.clone());
     let handler = move |order: Order, run: &Run| {
-        fences.lock().unwrap().push(run.fence().get());
+        its_fences.lock().unwrap().push(run.fence().get());
         assert_eq!(run.attempt(), 2);
         noted.add(order.0);
         Ok(())
@@ -75,15 +49,15 @@ fn node_that_is_cut_off_loses_its_job_and_its_end_is_refused() {
     println!("elsewhere after {took:?}, with a lease of {LEASE:?}");
     // A second or so more than the lease; the rest is for a loaded machine.
     assert!(took <= LEASE + 8000 * MS, "{took:?}");
-    wait_until("the first is told", || seen.lost.load(Ordering::Acquire));
+    told.wait();
     proxy.stall(false);
-    seen.release.store(true, Ordering::Release);
-    wait_until("an event says so", || seen.events.load(Ordering::Acquire) > 0);
+    gate.open();
+    wait_until("an event says so", || events.leases_lost() > 0);
     wait_until("the slot is free", || first.stats().in_flight == 0);
     // The first run wanted it dead.
     assert_eq!(second.get(id).unwrap(), None);
     assert_eq!(second.count().unwrap().dead, 0);
-    assert!(seen.fences.lock().unwrap().is_sorted());
+    assert!(fences.lock().unwrap().is_sorted());
     // Each node has counted its own part.
     assert_eq!((first.stats().leases_lost, first.stats().interruptions), (1, 0));
     assert_eq!((second.stats().leases_lost, second.stats().interruptions), (0, 1));
@@ -99,14 +73,14 @@ fn node_that_is_cut_off_loses_its_job_and_its_end_is_refused() {
 fn progress_of_a_run_that_lost_its_lease_is_refused() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
-    let stop = Arc::new(AtomicBool::new(false));
+    let gate = Gate::default();
     let left: Arc<Mutex<Vec<Option<String>>>> = Arc::default();
     let handler = |what: &'static str| {
-        let (stop, left) = (Arc::clone(&stop), Arc::clone(&left));
+        let (gate, left) = (gate.clone(), Arc::clone(&left));
         move |_: Order, run: &Run| {
             left.lock().unwrap().push(run.progress()?);
             for n in 0.. {
-                if stop.load(Ordering::Acquire) {
+                if gate.is_open() {
                     break;
                 }
                 run.set_progress(&format!("{what} {n}"))?;
@@ -140,7 +114,7 @@ fn progress_of_a_run_that_lost_its_lease_is_refused() {
         pause(2 * MS);
     }
     second.check().unwrap();
-    stop.store(true, Ordering::Release);
+    gate.open();
     wait_until("it is gone", || asker.get(id).unwrap().is_none());
     second.check().unwrap();
     second.shutdown().unwrap();

@@ -156,46 +156,43 @@ fn words(line: &str) -> Vec<&str> {
     line.split('"').skip(1).step_by(2).collect()
 }
 
-/// A script touches only the keys that its call names, and all of them have one hash tag.
-#[test]
-fn scripts_touch_only_keys_that_they_name_with_one_hash_tag() {
-    let server = Server::start();
-    let mut monitor = monitor(&server);
-    everything(|| open(&server).queue("all"));
+/// Calls `each` with every line that the monitor has heard of a call of a script (`true`), or of a command in it.
+fn heard(server: &Server, mut monitor: redis::Connection, mut each: impl FnMut(bool, &str)) {
     let _: String = server.ask(&["ECHO", "the end"]);
-    let mut named: HashSet<String> = HashSet::new();
-    let mut touched = BTreeMap::new();
     loop {
         let redis::Value::SimpleString(line) = monitor.recv_response().unwrap() else { continue };
-        let words = words(&line);
-        match words.first().copied().unwrap_or("").to_ascii_uppercase().as_str() {
-            "EVALSHA" => {
-                let many: usize = words[2].parse().unwrap();
-                named = words[3..3 + many].iter().map(|key| (*key).to_owned()).collect();
-                assert!(named.iter().all(|key| key.starts_with("tw:{all}:")), "{named:?}");
-            }
-            "ECHO" => break,
-            command if line.contains(" lua] ") && !["TIME", "PUBLISH"].contains(&command) => {
-                assert!(named.contains(words[1]), "{line}");
-                *touched.entry(command.to_owned()).or_insert(0) += 1;
-            }
+        match words(&line).first().copied().unwrap_or_default() {
+            "ECHO" => return,
+            command if command.eq_ignore_ascii_case("EVALSHA") => each(true, &line),
+            _ if line.contains(" lua] ") => each(false, &line),
             _ => {}
         }
     }
-    println!("{touched:?}");
-    assert!(touched.len() > 15, "{touched:?}");
 }
 
-/// A node of a cluster runs every script.
+/// A script touches only the keys that its call names, and all of them have one hash tag. So a node of a cluster runs
+/// every script.
 #[test]
-fn cluster_node_runs_every_script() {
-    let server = Server::with(&["--cluster-enabled", "yes", "--save", "", "--appendonly", "no"]);
-    let _: String = server.ask(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-    wait_until("the cluster is up", || {
-        let info: String = server.ask(&["CLUSTER", "INFO"]);
-        info.contains("cluster_state:ok")
-    });
+fn scripts_touch_only_keys_that_they_name_with_one_hash_tag() {
+    let server = Server::start();
+    let monitor = monitor(&server);
     everything(|| open(&server).queue("all"));
+    let mut named: HashSet<String> = HashSet::new();
+    let mut touched = BTreeMap::new();
+    heard(&server, monitor, |is_call, line| {
+        let words = words(line);
+        let command = words[0].to_ascii_uppercase();
+        if is_call {
+            let many: usize = words[2].parse().unwrap();
+            named = words[3..3 + many].iter().map(|key| (*key).to_owned()).collect();
+            assert!(named.iter().all(|key| key.starts_with("tw:{all}:")), "{named:?}");
+        } else if !["TIME", "PUBLISH"].contains(&&*command) {
+            assert!(named.contains(words[1]), "{line}");
+            *touched.entry(command).or_insert(0) += 1;
+        }
+    });
+    println!("{touched:?}");
+    assert!(touched.len() > 15, "{touched:?}");
 }
 
 /// Returns how many words in quotes a line of `MONITOR` has.
@@ -222,27 +219,23 @@ struct Most {
 
 /// Fails if a script has done more than so much for each of 256 items, or has called a command with
 /// more of a list than 128 arguments. How long it took depends on the machine.
-fn no_script_did_much(server: &Server, mut monitor: redis::Connection) {
-    let _: String = server.ask(&["ECHO", "the end"]);
+fn no_script_did_much(server: &Server, monitor: redis::Connection) {
     let mut scripts: BTreeMap<String, Most> = BTreeMap::new();
     let (mut script, mut commands) = (String::new(), 0);
-    loop {
-        let value = monitor.recv_response().unwrap();
-        let redis::Value::SimpleString(line) = value else { continue };
-        let command = words(&line);
-        if command.first() == Some(&"EVALSHA") {
-            command[1][..8].clone_into(&mut script);
-            scripts.entry(script.clone()).or_default().calls += 1;
+    heard(server, monitor, |is_call, line| {
+        if is_call {
+            words(line)[1][..8].clone_into(&mut script);
             commands = 0;
-        } else if command.first() == Some(&"ECHO") {
-            break;
-        } else if line.contains(" lua] ") {
+        } else {
             commands += 1;
-            let most = scripts.entry(script.clone()).or_default();
-            most.commands = most.commands.max(commands);
-            most.words = most.words.max(count_words(&line));
         }
-    }
+        let most = scripts.entry(script.clone()).or_default();
+        most.calls += usize::from(is_call);
+        most.commands = most.commands.max(commands);
+        if !is_call {
+            most.words = most.words.max(count_words(line));
+        }
+    });
     for (script, most) in scripts {
         println!("{script}: {most:?}");
         assert!(most.commands <= 256 * 10 && most.words <= 2 + 128, "{script}: {most:?}");

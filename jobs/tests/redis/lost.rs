@@ -1,16 +1,14 @@
 //! Requests and replies that are lost or cut, connections that break, servers that go away and come back.
 
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::{
-    BulkCounts, Client, Event, HistoryEntry, InsertErrorKind, JobId, Jobs, NewJob, Step,
-    StoreError, Until,
+    BulkCounts, Client, HistoryEntry, InsertErrorKind, JobId, Jobs, NewJob, Step, StoreError, Until,
 };
 
 use crate::proxy::{End, Fate, Proxy};
 use crate::scenarios::holding;
-use crate::server::{Server, pause, wait_until};
+use crate::server::{Server, wait_until};
 use crate::support::{Log, MS, Order, each_runs_once, in_hand, noting, now, open};
 
 /// The way through a proxy.
@@ -184,40 +182,6 @@ fn connections_that_are_killed_are_made_anew() {
     }
     jobs.shutdown().unwrap();
     log.each_once(20);
-}
-
-/// Redis P4: A server that syncs each write loses no job when it is killed, and no job runs twice.
-#[test]
-fn server_that_syncs_each_write_loses_nothing_when_killed() {
-    let mut server = Server::durable();
-    let log = Log::default();
-    let failed = Arc::new(Mutex::new(0));
-    let failures = Arc::clone(&failed);
-    let builder = open(&server).lease(5000 * MS).on_event(move |event| {
-        *failures.lock().unwrap() += i32::from(matches!(event, Event::CommitFailed { .. }));
-    });
-    let jobs = noting(builder, &log);
-    let client = jobs.client();
-    let inserting = std::thread::spawn(move || {
-        for n in 0..300 {
-            client.insert(Duration::from_millis(n % 50), Order(n)).unwrap();
-        }
-    });
-    for _ in 0..3 {
-        pause(60 * MS);
-        server.kill();
-        pause(100 * MS);
-        server.run();
-    }
-    inserting.join().unwrap();
-    wait_until("all ran", || log.len() == 300);
-    wait_until("all ended", || {
-        jobs.count().is_ok_and(|counts| counts.running + counts.claimed == 0)
-    });
-    assert!(*failed.lock().unwrap() > 0, "nobody was told that the server was away");
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(300);
 }
 
 /// Redis P5: An insert without an answer fails with `Unknown` and its id when the call timeout is over. Under that id

@@ -1,7 +1,6 @@
 //! The store on a Redis server, with servers of the tests' own (`server.rs`), and a proxy before them that cuts, resets,
 //! stalls, drops replies and delivers late (`proxy.rs`).
 
-mod batches;
 mod by_hand;
 #[cfg(unix)]
 mod clocks;
@@ -29,9 +28,15 @@ mod lost;
 mod metrics;
 #[cfg(unix)]
 mod neighbours;
+#[cfg(unix)]
+#[path = "../deaths/node.rs"]
+mod node;
 mod nodes;
 mod pages;
 mod pauses;
+#[cfg(unix)]
+#[path = "../deaths/process.rs"]
+mod process;
 mod proxy;
 mod rates;
 #[cfg(unix)]
@@ -57,5 +62,3 @@ mod suspects;
 #[cfg(feature = "redis-tls")]
 mod tls;
 mod unreadable;
-#[cfg(unix)]
-mod worker;

@@ -74,11 +74,8 @@ fn claimed_job_names_its_own_node() {
     wait_until("the node is known", || node().is_some());
     let mut rows: Vec<(Vec<u8>, String)> = server.ask(&["HGETALL", "tw:{jobs}:nodes"]);
     let (number, row) = rows.pop().unwrap();
-    let connection = &mut server.connection();
-    let mut put = |number: &[u8], row: String| {
-        let mut cmd = redis::cmd("HSET");
-        let put = cmd.arg("tw:{jobs}:nodes").arg(number).arg(row).query::<i64>(connection);
-        put.unwrap();
+    let put = |number: &[u8], row: String| {
+        let _: i64 = server.by_hand("HSET", "nodes", &[number, row.as_bytes()]);
     };
     let host = client.nodes().unwrap().pop().unwrap().host;
     put(&[7; 8], row.replace(&host, "elsewhere"));

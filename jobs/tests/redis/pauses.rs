@@ -1,43 +1,22 @@
 //! Servers that stand still for a while, or are busy: jobs run late, errors name the cause, and nothing is
 //! lost.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tickwheel_jobs::{Builder, Event, InsertErrorKind, Jobs, StoreError};
+use tickwheel_jobs::{InsertErrorKind, Jobs, StoreError};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, in_hand, noting, now, open};
+use crate::support::{Events, Log, MS, Order, in_hand, noting, now, open};
 
 /// An answer may take an eighth of it, so a pause of two seconds is noticed.
 const LEASE: Duration = Duration::from_secs(5);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The events that a node gets.
-#[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<String>>>);
-
-impl Told {
-    fn listening(&self, builder: Builder) -> Builder {
-        let list = Arc::clone(&self.0);
-        builder.on_event(move |event| match event {
-            Event::CommitFailed { error } => list.lock().unwrap().push(error.to_string()),
-            Event::LeaseLost { .. } => list.lock().unwrap().push("lost".to_owned()),
-            _ => {}
-        })
-    }
-
-    fn times(&self, text: &str) -> usize {
-        self.0.lock().unwrap().iter().filter(|said| said.contains(text)).count()
-    }
-}
-
 /// Each order ran, and none more often than leases were lost.
-fn all_ran(log: &Log, told: &Told, many: usize) {
+fn all_ran(log: &Log, events: &Events, many: usize) {
     wait_until("all ran", || log.len() == many);
-    let runs: u32 = (0..many as u64).map(|order| log.of(order)).sum();
-    assert!(runs as usize <= many + told.times("lost"), "{runs} runs of {many} jobs");
+    assert!(log.runs() <= many + events.leases_lost(), "{} runs of {many} jobs", log.runs());
 }
 
 /// Redis P6: A server that pauses its clients for two seconds loses no job. Inserts during the pause wait and succeed.
@@ -45,8 +24,8 @@ fn all_ran(log: &Log, told: &Told, many: usize) {
 fn server_that_pauses_its_clients_loses_nothing() {
     for mode in ["ALL", "WRITE"] {
         let server = Server::start();
-        let (log, told) = (Log::default(), Told::default());
-        let jobs = noting(told.listening(open(&server).lease(LEASE)), &log);
+        let (log, events) = (Log::default(), Events::default());
+        let jobs = noting(events.of(open(&server).lease(LEASE)), &log);
         let client = open(&server).lease(LEASE).client().unwrap();
         for n in 0..20 {
             client.insert(n as u32 * 100 * MS, Order(n)).unwrap();
@@ -56,9 +35,11 @@ fn server_that_pauses_its_clients_loses_nothing() {
         for n in 20..40 {
             client.insert(Duration::ZERO, Order(n)).unwrap();
         }
-        all_ran(&log, &told, 40);
+        all_ran(&log, &events, 40);
         wait_until("all ended", || in_hand(&client) == 0);
-        assert!(told.times("it does not answer in time") > 0, "{mode}: {told:?}", told = told.0);
+        let errors = events.errors();
+        let is_named = errors.iter().any(|error| error.contains("it does not answer in time"));
+        assert!(is_named, "{mode}: {errors:?}");
         client.check().unwrap();
         jobs.shutdown().unwrap();
     }
@@ -69,8 +50,8 @@ fn server_that_pauses_its_clients_loses_nothing() {
 fn server_that_is_busy_with_a_script_says_so_and_loses_nothing() {
     let server = Server::start();
     let _: String = server.ask(&["CONFIG", "SET", "lua-time-limit", "50"]);
-    let (log, told) = (Log::default(), Told::default());
-    let jobs = noting(told.listening(open(&server)), &log);
+    let (log, events) = (Log::default(), Events::default());
+    let jobs = noting(events.of(open(&server)), &log);
     let client = open(&server).client().unwrap();
     let hasty = open(&server).call_timeout(200 * MS).client().unwrap();
     client.insert(300 * MS, Order(0)).unwrap();
@@ -104,12 +85,13 @@ fn server_that_is_busy_with_a_script_says_so_and_loses_nothing() {
         }
         client
     });
-    wait_until("the node says so", || told.times("BUSY") > 0);
+    let says_so = || events.errors().iter().any(|error| error.contains("BUSY"));
+    wait_until("the node says so", says_so);
     pause(500 * MS);
     let _: String = server.ask(&["SCRIPT", "KILL"]);
     assert!(script.join().unwrap().is_err());
     let client = inserting.join().unwrap();
-    all_ran(&log, &told, 6);
+    all_ran(&log, &events, 6);
     wait_until("all ended", || in_hand(&client) == 0);
     for id in unknown {
         let _ = client.cancel(id).unwrap();

@@ -10,6 +10,7 @@ use tickwheel_jobs::{
 };
 
 use crate::proxy::Proxy;
+use crate::sentinel_servers::{master, replica_of};
 use crate::server::{Server, pause, wait_until};
 use crate::support::{Log, MS, Order, each_runs_once, in_hand, noting, now, open, signal};
 
@@ -20,18 +21,6 @@ const LONG: Duration = Duration::from_secs(8);
 const LEASE: Duration = Duration::from_secs(4);
 /// The job that another node cancels.
 const CANCELLED: u64 = 1000;
-
-fn master() -> Server {
-    let options = ["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"];
-    Server::with(&options)
-}
-
-/// Starts a replica of the server on a port.
-fn replica_of(port: u16) -> Server {
-    let replica = Server::with(&["--save", "", "--replicaof", "127.0.0.1", &port.to_string()]);
-    replica.wait_for_the_primary();
-    replica
-}
 
 fn waiting(server: &Server) -> Builder {
     open(server).replicas(1).lease(LEASE)
@@ -209,7 +198,7 @@ fn full_server_without_replicas_says_that_it_is_full() {
     let client = waiting(&server).call_timeout(800 * MS).client().unwrap();
     // The kind is known.
     open(&server).client().unwrap().insert(HOUR, Order(0)).unwrap();
-    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    server.limit_memory("1mb");
     let refused = client.insert(HOUR, Order(1)).unwrap_err();
     let is_full =
         matches!(refused.kind(), InsertErrorKind::Store(tickwheel_jobs::StoreError::Full));

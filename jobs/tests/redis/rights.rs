@@ -4,21 +4,18 @@ use std::time::Duration;
 
 use tickwheel_jobs::view::{JobFilter, KindFilter, ListState, View};
 use tickwheel_jobs::{
-    Builder, Durability, Event, Fail, InsertErrorKind, JobState, Jobs, OpenError, Run,
-    ServerProblem,
+    Builder, Durability, Fail, InsertErrorKind, JobState, Jobs, OpenError, Run, ServerProblem,
 };
 
 use crate::limits::everything;
-use crate::server::{Server, wait_until};
-use crate::support::{Log, MS, Order, each_runs_once, in_hand, noting, open};
+use crate::server::{Server, user_of_the_manual, wait_until};
+use crate::support::{Events, Gate, Log, MS, Order, each_runs_once, in_hand, noting, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Makes the user of `docs/redis.md`, as it stands there.
 fn make_user(server: &Server) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/redis.md");
-    let text = std::fs::read_to_string(path).unwrap();
-    let line = text.lines().find(|line| line.starts_with("ACL SETUSER shop ")).unwrap();
+    let line = user_of_the_manual();
     let words: Vec<&str> = line.split(' ').collect();
     let _: String = server.ask(&words);
 }
@@ -87,9 +84,7 @@ fn right_that_is_missing_is_not_tried() {
     let server = Server::start();
     make_user(&server);
     let url = format!("redis://shop:secret@127.0.0.1:{}/", server.port);
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/redis.md");
-    let text = std::fs::read_to_string(path).unwrap();
-    let line = text.lines().find(|line| line.starts_with("ACL SETUSER shop ")).unwrap();
+    let line = user_of_the_manual();
     let rights: Vec<&str> = line.split(" +").skip(1).collect();
     assert!(rights.len() > 30, "{rights:?}");
     for right in rights {
@@ -194,20 +189,13 @@ fn notification_that_is_refused_loses_no_job() {
 fn claim_that_lacks_a_right_leaves_its_jobs_pending() {
     let server = Server::start();
     make_user(&server);
-    let (log, (failed, told)) = (Log::default(), std::sync::mpsc::channel());
-    let listening = open_as_user(&server).on_event(move |event| {
-        if let Event::CommitFailed { .. } = event {
-            let _ = failed.send(());
-        }
-    });
-    let jobs = noting(listening, &log);
+    let (log, events) = (Log::default(), Events::default());
+    let jobs = noting(events.of(open_as_user(&server)), &log);
     let client = open(&server).queue("shop").client().unwrap();
     change_user(&server, &["-zadd"]);
     let cancelled = client.insert(Duration::ZERO, Order(1)).unwrap();
     client.insert(Duration::ZERO, Order(2)).unwrap();
-    for _ in 0..2 {
-        told.recv_timeout(60_000 * MS).unwrap();
-    }
+    wait_until("two commits have failed", || events.errors().len() >= 2);
     client.check().unwrap();
     assert_eq!(client.count().unwrap().pending, 2);
     assert!(client.cancel(cancelled).unwrap().is_cancelled());
@@ -226,26 +214,20 @@ fn claim_that_lacks_a_right_leaves_its_jobs_pending() {
 fn end_of_a_run_that_lacks_a_right_leaves_its_claim() {
     let server = Server::start();
     make_user(&server);
-    let (failed, told) = std::sync::mpsc::channel();
-    let (let_go, gate) = std::sync::mpsc::channel::<()>();
-    let gate = std::sync::Mutex::new(gate);
+    let (events, gate) = (Events::default(), Gate::default());
+    let its_gate = gate.clone();
     let handler = move |_: Order, _: &Run| -> Result<(), Fail> {
-        let _ = gate.lock().unwrap().recv();
+        its_gate.wait();
         Err(Fail::dead("no such order"))
     };
-    let builder = open_as_user(&server).handle(handler).on_event(move |event| {
-        if let Event::CommitFailed { .. } = event {
-            let _ = failed.send(());
-        }
-    });
-    let jobs = builder.start().unwrap();
+    let jobs = events.of(open_as_user(&server)).handle(handler).start().unwrap();
     let client = open(&server).queue("shop").client().unwrap();
     let id = client.insert(Duration::ZERO, Order(1)).unwrap();
     wait_until("it runs", || in_hand(&client) == 1);
     change_user(&server, &["-zadd"]);
-    let_go.send(()).unwrap();
-    for _ in 0..3 {
-        told.recv_timeout(60_000 * MS).unwrap();
+    gate.open();
+    for failed in 1..=3 {
+        wait_until("a commit has failed", || events.errors().len() >= failed);
         client.check().unwrap();
     }
     assert_eq!(client.count().unwrap().dead, 0);

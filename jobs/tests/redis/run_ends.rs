@@ -1,6 +1,5 @@
 //! Time limits of runs on a server that nodes share, and the reports of runs that lose their lease.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use tickwheel_jobs::{Builder, Fail, Jobs, Outcome, Retry, Run, RunReport, StopRe
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, open};
+use crate::support::{Gate, Log, MS, Order, noting, open};
 
 const LEASE: Duration = Duration::from_millis(1000);
 
@@ -29,12 +28,12 @@ impl Reports {
 
 /// A handler that goes on until it is released, and notes why it was told to stop.
 fn goes_on(
-    release: &Arc<AtomicBool>,
+    gate: &Gate,
     told: &Arc<Mutex<Option<StopReason>>>,
 ) -> impl Fn(Order, &Run) -> Result<(), Fail> + Send + Sync + 'static {
-    let (release, told) = (Arc::clone(release), Arc::clone(told));
+    let (gate, told) = (gate.clone(), Arc::clone(told));
     move |_: Order, run: &Run| {
-        while !release.load(Ordering::Acquire) {
+        while !gate.is_open() {
             if let Some(why) = run.stop_reason() {
                 told.lock().unwrap().get_or_insert(why);
             }
@@ -49,7 +48,7 @@ fn goes_on(
 #[test]
 fn run_past_its_limit_runs_on_another_node_and_its_end_is_refused() {
     let server = Server::start();
-    let (release, told, log) = (Arc::default(), Arc::default(), Log::default());
+    let (gate, told, log) = (Gate::default(), Arc::default(), Log::default());
     let reports = Reports::default();
     let first = reports
         .on(open(&server))
@@ -57,25 +56,19 @@ fn run_past_its_limit_runs_on_another_node_and_its_end_is_refused() {
         .threads(1)
         .time_limit::<Order>(100 * MS)
         .retry(Retry::fixed(Duration::from_millis(200)))
-        .handle(goes_on(&release, &told))
+        .handle(goes_on(&gate, &told))
         .start()
         .unwrap();
     let id = first.insert(Duration::ZERO, Order(1)).unwrap();
     wait_until("it is told", || told.lock().unwrap().is_some());
     assert_eq!(*told.lock().unwrap(), Some(StopReason::TimeLimit));
-    let noted = log.clone();
-    let handler = move |order: Order, run: &Run| {
-        assert_eq!(run.attempt(), 2);
-        noted.add(order.0);
-        Ok(())
-    };
-    let second = open(&server).lease(LEASE).handle(handler).start().unwrap();
+    let second = noting(open(&server).lease(LEASE), &log);
     wait_until("it ran elsewhere", || log.of(1) == 1);
     // The node has one thread, and that one is held.
     assert_eq!(reports.outcomes(), [None, Some(Outcome::Retried)]);
     assert_eq!(first.stats().in_flight, 1);
     wait_until("the job is gone", || second.get(id).unwrap().is_none());
-    release.store(true, Ordering::Release);
+    gate.open();
     wait_until("the slot is free", || first.stats().in_flight == 0);
     assert_eq!((second.get(id).unwrap(), second.count().unwrap().dead), (None, 0));
     assert_eq!(first.stats().failed, 1);
@@ -83,7 +76,7 @@ fn run_past_its_limit_runs_on_another_node_and_its_end_is_refused() {
     first.shutdown().unwrap();
     second.shutdown().unwrap();
     assert_eq!(reports.outcomes().len(), 2);
-    assert_eq!(log.of(1), 1);
+    assert_eq!((log.of(1), log.highest_attempt()), (1, 2));
 }
 
 /// P51: A run that loses its lease is reported as interrupted, and its own end is not reported.
@@ -91,12 +84,12 @@ fn run_past_its_limit_runs_on_another_node_and_its_end_is_refused() {
 fn run_that_loses_its_lease_is_reported_as_interrupted_once() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
-    let (release, told) = (Arc::default(), Arc::default());
+    let (gate, told) = (Gate::default(), Arc::default());
     let reports = Reports::default();
     let node = reports
         .on(Jobs::redis(proxy.url()).unwrap())
         .lease(LEASE)
-        .handle(goes_on(&release, &told))
+        .handle(goes_on(&gate, &told))
         .start()
         .unwrap();
     node.insert(Duration::ZERO, Order(1)).unwrap();
@@ -105,7 +98,7 @@ fn run_that_loses_its_lease_is_reported_as_interrupted_once() {
     wait_until("the end is reported", || reports.outcomes().len() == 2);
     wait_until("it is told", || told.lock().unwrap().is_some());
     assert_eq!(*told.lock().unwrap(), Some(StopReason::LeaseLost));
-    release.store(true, Ordering::Release);
+    gate.open();
     proxy.stall(false);
     wait_until("the job runs again", || reports.outcomes().len() > 2);
     node.shutdown().unwrap();

@@ -160,6 +160,23 @@ impl Server {
         cmd.query(&mut self.connection()).unwrap()
     }
 
+    /// Sends a command about a key of the queue `jobs`, as a user does by hand.
+    pub(crate) fn by_hand<T: redis::FromRedisValue>(
+        &self,
+        command: &str,
+        key: &str,
+        arguments: &[&[u8]],
+    ) -> T {
+        let mut cmd = redis::cmd(command);
+        cmd.arg(format!("tw:{{jobs}}:{key}")).arg(arguments);
+        cmd.query(&mut self.connection()).unwrap()
+    }
+
+    /// Sets how much memory the server may have. With `"0"` it has as much as it needs, and with little it is full.
+    pub(crate) fn limit_memory(&self, limit: &str) {
+        let _: String = self.ask(&["CONFIG", "SET", "maxmemory", limit]);
+    }
+
     /// Returns how often each command was called, also in scripts.
     pub(crate) fn commands(&self) -> BTreeMap<String, u64> {
         let stats: String = self.ask(&["INFO", "commandstats"]);
@@ -196,6 +213,13 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Returns the line of `docs/redis.md` that makes a user.
+pub(crate) fn user_of_the_manual() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/redis.md");
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().find(|line| line.starts_with("ACL SETUSER shop ")).unwrap().to_owned()
 }
 
 /// Lets real time pass: what is tested here are processes, which no manual clock moves.

@@ -5,16 +5,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tickwheel_jobs::{Cancel, Client, Event, InsertErrorKind, JobId, Jobs, NewJob, Run};
+use tickwheel_jobs::{Cancel, Client, InsertErrorKind, JobId, Jobs, NewJob};
 
 use crate::lost::hash_of;
 use crate::proxy::{End, Fate, Proxy};
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, now};
+use crate::support::{Events, Log, MS, Order, noting, now};
 
 const LEASE: Duration = Duration::from_millis(2400);
 const FAULTS: u64 = 12;
@@ -111,19 +111,8 @@ fn faults_of_every_kind_at_random_lose_no_job() {
     let time = Duration::from_secs(variable("TICKWHEEL_REDIS_SOAK_SECONDS").unwrap_or(10));
     let mut server = Server::durable();
     let proxy = Proxy::to(server.port);
-    let (log, lost) = (Log::default(), Arc::new(AtomicU64::new(0)));
-    let node = || {
-        let (noted, told) = (log.clone(), Arc::clone(&lost));
-        let note = move |order: Order, _: &Run| {
-            noted.add(order.0);
-            Ok(())
-        };
-        let on_event = move |event| {
-            told.fetch_add(u64::from(matches!(event, Event::LeaseLost { .. })), Ordering::AcqRel);
-        };
-        let builder = Jobs::redis(proxy.url()).unwrap().lease(LEASE);
-        builder.handle(note).on_event(on_event).start().unwrap()
-    };
+    let (log, events) = (Log::default(), Events::default());
+    let node = || noting(events.of(Jobs::redis(proxy.url()).unwrap().lease(LEASE)), &log);
     let nodes = [node(), node(), node()];
     let client = Jobs::redis(proxy.url()).unwrap().lease(LEASE).client().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
@@ -152,8 +141,8 @@ fn faults_of_every_kind_at_random_lose_no_job() {
     wait_until("no job is left", || left() == 0);
     assert_eq!(missing(), 0, "jobs were lost, with seed {seed}");
     // A run that was interrupted may not have been told, because it had ended.
-    let (runs, twice) = log.runs_and_again();
-    let lost = lost.load(Ordering::Acquire);
+    let (runs, lost) = (log.runs(), events.leases_lost());
+    let twice = runs - log.len();
     println!("{runs} runs, {twice} of them again; {lost} leases lost");
     assert!(twice <= lost, "{twice} runs again, and {lost} leases lost, with seed {seed}");
     direct.check().unwrap();

@@ -2,13 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tickwheel_jobs::{Event, Jobs, OpenError, ServerProblem};
+use tickwheel_jobs::{Event, InsertErrorKind, Jobs, OpenError, ServerProblem, StoreError};
 
 use crate::server::{Server, free_port, wait_until};
-use crate::support::{Order, in_hand, open};
+use crate::support::{Events, Log, Order, in_hand, noting, open};
 
 fn refused(url: &str) -> ServerProblem {
     match Jobs::redis(url).unwrap_err() {
@@ -92,21 +91,11 @@ fn url_of_a_server_that_makes_no_sense_is_refused() {
 #[test]
 fn server_without_persistence_causes_a_warning() {
     let warned = |server: &Server| {
-        let warnings = Arc::new(Mutex::new(Vec::new()));
-        let list = Arc::clone(&warnings);
-        let jobs = open(server)
-            .handle(|_: Order, _| Ok(()))
-            .on_event(move |event| {
-                if let Event::Warning { text } = event {
-                    list.lock().unwrap().push(text);
-                }
-            })
-            .start()
-            .unwrap();
+        let events = Events::default();
+        let jobs = events.of(open(server)).handle(|_: Order, _| Ok(())).start().unwrap();
         jobs.flush().unwrap();
-        let found = warnings.lock().unwrap().len();
         jobs.shutdown().unwrap();
-        found
+        events.all(|event| matches!(event, Event::Warning { .. }).then_some(())).len()
     };
     assert_eq!(warned(&Server::start()), 1);
     assert_eq!(warned(&Server::durable()), 0);
@@ -116,23 +105,23 @@ fn server_without_persistence_causes_a_warning() {
 #[test]
 fn full_server_refuses_jobs_and_runs_those_that_it_has() {
     let server = Server::start();
-    let log = crate::support::Log::default();
+    let log = Log::default();
     let client = open(&server).client().unwrap();
     for n in 0..20 {
-        client.insert(std::time::Duration::from_millis(300), Order(n)).unwrap();
+        client.insert(Duration::from_millis(300), Order(n)).unwrap();
     }
-    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "1mb"]);
-    let many = (0..1000).map(|n| (std::time::Duration::ZERO, Order(1000 + n)));
+    server.limit_memory("1mb");
+    let many = (0..1000).map(|n| (Duration::ZERO, Order(1000 + n)));
     let refused = client.insert_batch(many).unwrap_err();
     println!("{:?}", refused.kind());
     assert_eq!(refused.into_inner().len(), 1000);
     assert_eq!(client.count().unwrap().pending, 20);
-    let jobs = crate::support::noting(open(&server), &log);
+    let jobs = noting(open(&server), &log);
     wait_until("all ran", || log.len() == 20);
     wait_until("all ended", || in_hand(&client) == 0);
     client.check().unwrap();
-    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
-    jobs.insert(std::time::Duration::ZERO, Order(21)).unwrap();
+    server.limit_memory("0");
+    jobs.insert(Duration::ZERO, Order(21)).unwrap();
     wait_until("it ran", || log.len() == 21);
     jobs.shutdown().unwrap();
 }
@@ -142,24 +131,20 @@ fn full_server_refuses_jobs_and_runs_those_that_it_has() {
 fn batch_beyond_256_says_how_many_jobs_were_stored() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
-    client.insert(std::time::Duration::from_secs(60), Order(0)).unwrap();
+    client.insert(Duration::from_secs(60), Order(0)).unwrap();
     let used: String = server.ask(&["INFO", "memory"]);
     let used = used.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
     let used: u64 = used.trim().parse().unwrap();
-    let limit = (used + 1_500_000).to_string();
-    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", &limit]);
-    let many = (0..100_000).map(|n| (std::time::Duration::from_secs(60), Order(n)));
+    server.limit_memory(&(used + 1_500_000).to_string());
+    let many = (0..100_000).map(|n| (Duration::from_secs(60), Order(n)));
     let refused = client.insert_batch(many).unwrap_err();
-    let tickwheel_jobs::InsertErrorKind::Store(error) = refused.kind() else {
+    let InsertErrorKind::Store(StoreError::Incomplete { done, error }) = refused.kind() else {
         panic!("{refused:?}");
     };
-    let tickwheel_jobs::StoreError::Incomplete { done, error } = error else {
-        panic!("{error:?}");
-    };
-    assert_eq!(**error, tickwheel_jobs::StoreError::Full);
+    assert_eq!(**error, StoreError::Full);
     assert!(*done > 0 && done % 256 == 0, "{done}");
     assert_eq!(client.count().unwrap().pending, *done as u64 + 1);
-    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    server.limit_memory("0");
     client.check().unwrap();
 }
 

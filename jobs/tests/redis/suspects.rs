@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Job, JobId, JobState};
 
 use crate::server::Server;
-use crate::support::{MS, Order, in_hand, open};
+use crate::support::{MS, Order, bytes, in_hand, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const LEASE: Duration = Duration::from_secs(10);
@@ -22,21 +22,17 @@ impl Job for Mail {
 
 /// Makes a job one that was interrupted so often: where it waits, or in its claim.
 fn interrupt(server: &Server, id: JobId, times: u8) {
-    let id = id.to_u128().to_be_bytes();
-    let mut connection = server.connection();
+    let id = bytes(id);
     for (key, at) in [("jobs", 5), ("fence", 33 + 5)] {
-        let key = format!("tw:{{jobs}}:{key}");
-        let found: Option<Vec<u8>> =
-            redis::cmd("HGET").arg(&key).arg(&id).query(&mut connection).unwrap();
+        let found: Option<Vec<u8>> = server.by_hand("HGET", key, &[&id]);
         let Some(mut value) = found else { continue };
         value[at..at + 4].copy_from_slice(&[0, 0, 0, times]);
-        redis::cmd("HSET").arg(&key).arg(&id).arg(value).exec(&mut connection).unwrap();
+        let _: i64 = server.by_hand("HSET", key, &[&id, &value]);
     }
-    let key = "tw:{jobs}:due:order";
-    let score: Option<f64> = redis::cmd("ZSCORE").arg(key).arg(&id).query(&mut connection).unwrap();
+    let score: Option<f64> = server.by_hand("ZSCORE", "due:order", &[&id]);
     if let Some(score) = score {
         let score = score as u64 % BAND + u64::from(times) * BAND;
-        redis::cmd("ZADD").arg(key).arg(score).arg(&id).exec(&mut connection).unwrap();
+        let _: i64 = server.by_hand("ZADD", "due:order", &[score.to_string().as_bytes(), &id]);
     }
 }
 
@@ -178,11 +174,7 @@ fn job_that_dies_again_and_again_keeps_five_errors() {
         drop((jobs, driver));
         assert!(client.retry(id).unwrap(), "it is dead");
     }
-    let record: Vec<u8> = redis::cmd("HGET")
-        .arg("tw:{jobs}:jobs")
-        .arg(&id.to_u128().to_be_bytes())
-        .query(&mut server.connection())
-        .unwrap();
+    let record: Vec<u8> = server.by_hand("HGET", "jobs", &[&bytes(id)]);
     assert_eq!(String::from_utf8_lossy(&record).matches("{\"at\":").count(), 5);
     assert_eq!(client.get(id).unwrap().unwrap().errors.len(), 5);
     client.check().unwrap();

@@ -1,41 +1,14 @@
 //! Records that cannot be read, and commands that fail: they harm nothing else, and are reported by name.
 
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Builder, Event, JobId, Limit, NewJob, Run, Schedule};
+use tickwheel_jobs::{JobId, Limit, NewJob, Schedule};
 
 use crate::server::{Server, wait_until};
-use crate::support::{Log, MS, Order, in_hand, notes, noting, open};
+use crate::support::{Events, Log, MS, Order, bytes, in_hand, notes, noting, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const LEASE: Duration = Duration::from_secs(1);
-
-/// What was told of things that cannot be read.
-#[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<String>>>);
-
-impl Told {
-    fn listening(&self, builder: Builder) -> Builder {
-        let told = Arc::clone(&self.0);
-        builder.on_event(move |event| {
-            if let Event::Unreadable { what, .. } = event {
-                told.lock().unwrap().push(what);
-            }
-        })
-    }
-
-    fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-/// Writes a record, or a value of another hash, over what is there.
-fn overwrite(server: &Server, key: &str, field: &[u8], value: &[u8]) {
-    let mut set = redis::cmd("HSET");
-    set.arg(format!("tw:{{jobs}}:{key}")).arg(field).arg(value);
-    set.exec(&mut server.connection()).unwrap();
-}
 
 /// P109: A limit that a user has written, and that is no limit, can be replaced: also one that is no text, which no
 /// process reads.
@@ -45,16 +18,12 @@ fn limit_that_cannot_be_read_can_be_replaced() {
     let client = open(&server).client().unwrap();
     let orders = client.kind::<Order>();
     for senseless in [&b"{\"running\":\xff}"[..], b"\xff", b"{}", b"{", b"none", b""] {
-        overwrite(&server, "flow", b"limit-flow:order", senseless);
+        let _: i64 = server.by_hand("HSET", "flow", &[b"limit-flow:order", senseless]);
         assert_eq!(client.queue().limits().unwrap().len(), 0);
         orders.limit(Limit::running(3)).unwrap();
         let limits = client.queue().limits().unwrap();
         assert_eq!((limits.len(), limits[0].limit), (1, Limit::running(3)));
     }
-}
-
-fn bytes(id: JobId) -> [u8; 16] {
-    id.to_u128().to_be_bytes()
 }
 
 /// Redis P6: An unreadable schedule costs no claim, and is reported once. Before a fix, a row of another version made
@@ -64,16 +33,9 @@ fn unreadable_schedule_costs_no_claim_and_is_reported_once() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     client.schedule("good", Schedule::every(HOUR), Order(100)).unwrap();
-    overwrite(&server, "schedules", b"bad", b"something else");
-    let (log, told, attempts) = (Log::default(), Told::default(), Arc::new(Mutex::new(0)));
-    let (noted, most) = (log.clone(), Arc::clone(&attempts));
-    let handler = move |order: Order, run: &Run| {
-        let mut most = most.lock().unwrap();
-        *most = run.attempt().max(*most);
-        noted.add(order.0);
-        Ok(())
-    };
-    let jobs = told.listening(open(&server).lease(LEASE).handle(handler)).start().unwrap();
+    let _: i64 = server.by_hand("HSET", "schedules", &[b"bad", b"something else"]);
+    let (log, events) = (Log::default(), Events::default());
+    let jobs = noting(events.of(open(&server).lease(LEASE)), &log);
     client.insert_batch((0..50).map(|n| (Duration::ZERO, Order(n)))).unwrap();
     wait_until("all ran", || log.len() == 50);
     wait_until("all ended", || in_hand(&client) == 0);
@@ -81,8 +43,8 @@ fn unreadable_schedule_costs_no_claim_and_is_reported_once() {
     client.schedule("good", Schedule::every(2 * HOUR), Order(100)).unwrap();
     client.insert(Duration::ZERO, Order(50)).unwrap();
     wait_until("it ran", || log.of(50) == 1);
-    assert_eq!(*attempts.lock().unwrap(), 1);
-    assert_eq!(told.all(), ["schedule \"bad\""]);
+    assert_eq!(log.highest_attempt(), 1);
+    assert_eq!(events.unreadable(), ["schedule \"bad\""]);
     let names: Vec<String> =
         client.schedules().list().unwrap().into_iter().map(|it| it.name).collect();
     assert_eq!(names, ["good"]);
@@ -98,11 +60,7 @@ fn unreadable_record_is_set_aside_and_blocks_no_other_job() {
     let client = open(&server).client().unwrap();
     let ids: Vec<JobId> =
         (0..20).map(|n| client.insert(Duration::ZERO, Order(n)).unwrap()).collect();
-    let whole: Vec<u8> = redis::cmd("HGET")
-        .arg("tw:{jobs}:jobs")
-        .arg(&bytes(ids[0]))
-        .query(&mut server.connection())
-        .unwrap();
+    let whole: Vec<u8> = server.by_hand("HGET", "jobs", &[&bytes(ids[0])]);
     let mut unknown_flags = whole.clone();
     unknown_flags[0] = 0x80;
     let mut endless_key = whole.clone();
@@ -111,7 +69,7 @@ fn unreadable_record_is_set_aside_and_blocks_no_other_job() {
     other_kind[17] = b'O';
     let senseless: [&[u8]; 5] = [b"short", b"", &unknown_flags, &endless_key, &other_kind];
     for (id, record) in ids.iter().zip(senseless) {
-        overwrite(&server, "jobs", &bytes(*id), record);
+        let _: i64 = server.by_hand("HSET", "jobs", &[&bytes(*id), record]);
     }
     // Questions and changes pass over them too.
     assert_eq!(client.pending().count(), 15);
@@ -121,26 +79,22 @@ fn unreadable_record_is_set_aside_and_blocks_no_other_job() {
         assert!(!client.cancel(*id).unwrap().is_cancelled());
     }
     assert!(client.check().unwrap_err().to_string().starts_with(&ids_of(&ids[..5], &client)));
-    let (log, told) = (Log::default(), Told::default());
-    let jobs = noting(told.listening(open(&server)), &log);
+    let (log, events) = (Log::default(), Events::default());
+    let jobs = noting(events.of(open(&server)), &log);
     wait_until("the others ran", || log.len() == 15);
     wait_until("the others ended", || in_hand(&client) == 0);
     jobs.insert(Duration::ZERO, Order(100)).unwrap();
     wait_until("a new one ran", || log.of(100) == 1);
     let mut wanted: Vec<String> = ids[..5].iter().map(|id| format!("job {id}")).collect();
-    let mut found = told.all();
+    let mut found = events.unreadable();
     wanted.sort();
     found.sort();
     assert_eq!(found, wanted);
     wait_until("it ended", || in_hand(&client) == 0);
     assert_eq!(client.count().unwrap().pending, 0);
     for (id, record) in ids.iter().zip(senseless) {
-        let kept: Vec<u8> = redis::cmd("HGET")
-            .arg("tw:{jobs}:unreadable")
-            .arg([b"jobs:", &bytes(*id)[..]].concat())
-            .query(&mut server.connection())
-            .unwrap();
-        assert_eq!(kept, record);
+        let name = [b"jobs:", &bytes(*id)[..]].concat();
+        assert_eq!(server.by_hand::<Vec<u8>>("HGET", "unreadable", &[&name]), record);
     }
     let found = client.check().unwrap_err().to_string();
     assert!(found.starts_with("R14: "), "{found}");
@@ -171,15 +125,15 @@ fn unreadable_record_of_a_claim_is_set_aside_at_its_lease_end() {
     assert_eq!(jobs.stats().in_flight, 2);
     let late = driver.wall_now() + 3 * LEASE;
     core::mem::forget((jobs, driver));
-    overwrite(&server, "jobs", &bytes(ids[0]), b"?");
-    let (log, told) = (Log::default(), Told::default());
-    let (jobs, driver) =
-        told.listening(open(&server).lease(LEASE).handle(notes(&log))).manual().unwrap();
+    let _: i64 = server.by_hand("HSET", "jobs", &[&bytes(ids[0]), b"?"]);
+    let (log, events) = (Log::default(), Events::default());
+    let builder = events.of(open(&server).lease(LEASE)).handle(notes(&log));
+    let (jobs, driver) = builder.manual().unwrap();
     driver.set_wall(late);
     jobs.nudge();
     driver.advance(MS);
     assert_eq!((log.len(), log.of(1)), (1, 1));
-    assert_eq!(told.all(), [format!("job {}", ids[0])]);
+    assert_eq!(events.unreadable(), [format!("job {}", ids[0])]);
     let counts = jobs.count().unwrap();
     assert_eq!(
         (counts.pending, counts.claimed + counts.running, counts.dead),
@@ -199,14 +153,7 @@ fn claim_is_kept_if_an_insert_in_its_round_trip_fails() {
     for name in ["ended", "over", "settings", "keys"] {
         let _: String = server.ask(&["FLUSHALL"]);
         let log = Log::default();
-        let (noted, attempts) = (log.clone(), Arc::new(Mutex::new(Vec::new())));
-        let seen = Arc::clone(&attempts);
-        let handler = move |order: Order, run: &Run| {
-            seen.lock().unwrap().push(run.attempt());
-            noted.add(order.0);
-            Ok(())
-        };
-        let (jobs, driver) = open(&server).handle(handler).manual().unwrap();
+        let (jobs, driver) = open(&server).handle(notes(&log)).manual().unwrap();
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
         driver.set_wall(now);
         open(&server).client().unwrap().insert(now - HOUR, Order(1)).unwrap();
@@ -216,7 +163,7 @@ fn claim_is_kept_if_an_insert_in_its_round_trip_fails() {
         assert_eq!(jobs.stats().in_flight, 1, "{name}: the claim was thrown away");
         let _: i64 = server.ask(&["DEL", &key]);
         driver.advance(Duration::from_secs(2));
-        assert_eq!((log.of(1), &attempts.lock().unwrap()[..]), (1, &[1][..]), "{name}");
+        assert_eq!((log.of(1), log.highest_attempt()), (1, 1), "{name}");
         jobs.check().unwrap();
         drop((jobs, driver));
     }

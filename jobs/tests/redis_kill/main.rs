@@ -137,7 +137,7 @@ fn life() {
     child::life::<OnServer>();
 }
 
-/// With `appendfsync always`, nodes and a server that are killed lose nothing, and every rule holds.
+/// Redis P4: With `appendfsync always`, nodes and a server that are killed lose nothing, and every rule holds.
 #[test]
 fn sync_of_every_write_loses_nothing() {
     story(Persistence::Always, false);

@@ -10,7 +10,7 @@ use crate::deaths::record::{Answer, Record, Verb};
 use crate::outage::Outage;
 use crate::parent::{NODES, Story};
 use crate::queue;
-use crate::server::pause;
+use crate::server::{pause, user_of_the_manual};
 
 /// What is taken, how it is given back, and whether a script may end in its midst without it.
 const RIGHTS: [(&str, &str, bool); 4] = [
@@ -25,9 +25,7 @@ const FIRST_NUMBER: u64 = 1 << 60;
 impl Story {
     /// Makes a user for each node: the one of `docs/redis.md`, for this queue.
     pub(crate) fn make_users(&self) {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/redis.md");
-        let text = std::fs::read_to_string(path).unwrap();
-        let line = text.lines().find(|line| line.starts_with("ACL SETUSER shop ")).unwrap();
+        let line = user_of_the_manual();
         for slot in 0..NODES {
             let line = line.replace("{shop}", "{jobs}").replace("shop", &user(slot));
             let words: Vec<&str> = line.split(' ').collect();
