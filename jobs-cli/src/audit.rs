@@ -20,7 +20,6 @@ use crate::Answer;
 use crate::open::Target;
 use crate::text::{json, now};
 
-/// The environment variable with the path of the file.
 const VARIABLE: &str = "TICKWHEEL_AUDIT_FILE";
 
 /// The open audit file, and the command that its lines name.
@@ -105,7 +104,6 @@ fn argument(arg: &OsString, store: &Target) -> String {
     }
 }
 
-/// Returns the name of the user of this process.
 fn user() -> String {
     #[cfg(unix)]
     {
@@ -127,7 +125,6 @@ pub(crate) struct Kept<'a, W> {
     pub(crate) ignores_closed_reader: bool,
 }
 
-/// The most bytes that `Kept` keeps.
 const MOST_KEPT: usize = 64 << 10;
 
 impl<W: Write> Write for Kept<'_, W> {

@@ -24,10 +24,8 @@ use crate::find::{self, check_kind};
 use crate::text::{dated, json, now, plain};
 use crate::{Answer, Outcome, inspect};
 
-/// The most jobs that a dry run lists.
 pub(crate) const MOST_LISTED: usize = 100;
 
-/// A change that a command makes to jobs.
 pub(crate) enum Change {
     Cancel,
     Reschedule(When),
@@ -55,7 +53,6 @@ impl Change {
         }
     }
 
-    /// Says whether a single job is one that the command is for.
     fn is_for(&self, job: &JobInfo) -> bool {
         match self {
             Change::Cancel => job.state != JobState::Dead,
@@ -65,7 +62,6 @@ impl Change {
         }
     }
 
-    /// Prints why a job is not one that the command is for.
     fn tell_missed(&self, client: &Client, id: JobId) -> Result<(), StoreError> {
         match self {
             Change::Retry => eprintln!("tickwheel-jobs: there is no dead job {id}"),
@@ -75,7 +71,6 @@ impl Change {
         Ok(())
     }
 
-    /// Changes one job, and prints the result.
     fn one(&self, client: &Client, id: JobId, out: &mut impl Write) -> Answer {
         let changed = match self {
             Change::Cancel => match client.cancel(id)? {
@@ -99,8 +94,7 @@ impl Change {
             }
             Change::Retry => match client.retry(id) {
                 Err(StoreError::KeyTaken { key, by }) => {
-                    let key = plain(&key);
-                    eprintln!("tickwheel-jobs: {id} stays dead: its key {key} belongs to {by} now");
+                    tell_key(id, &key, by);
                     return Ok(Outcome::Missed);
                 }
                 other => other?,
@@ -116,7 +110,6 @@ impl Change {
     }
 }
 
-/// Changes the jobs that the command line chooses.
 pub(crate) fn change(
     client: &Client,
     jobs: &Selection,
@@ -200,7 +193,6 @@ pub(crate) fn unchanged() -> Outcome {
     Outcome::Missed
 }
 
-/// Prints when a job that was rescheduled is due.
 fn moved(client: &Client, id: JobId, out: &mut impl Write) -> Answer {
     match client.get(id)? {
         Some(job) => writeln!(out, "{id} is due {}", dated(job.due, now()))?,
@@ -210,7 +202,6 @@ fn moved(client: &Client, id: JobId, out: &mut impl Write) -> Answer {
     Ok(Outcome::Done)
 }
 
-/// Prints why a job is not pending.
 fn not_pending(client: &Client, id: JobId) -> Result<(), StoreError> {
     let why = match client.get(id)?.map(|job| job.state) {
         None => format!("there is no job {id}: it is done, was cancelled, or never was"),
@@ -227,7 +218,6 @@ fn not_pending(client: &Client, id: JobId) -> Result<(), StoreError> {
 /// How often a long change prints how far it is.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// Changes every job that the filters choose.
 pub(crate) fn change_all(
     client: &Client,
     jobs: &Selection,
@@ -280,13 +270,19 @@ pub(crate) fn change_all(
         return Ok(Outcome::Missed);
     }
     if passed_over > 0 && matches!(change, Change::Retry) {
-        each(pages(), |job| tell_key(client, &known, &job))?;
+        each(pages(), |JobInfo { id, key, .. }| {
+            if let Some(key) = key.filter(|_| known.contains(&id))
+                && let Some(by) = client.keyed(&key).get()?
+            {
+                tell_key(id, &key, by.id);
+            }
+            Ok(())
+        })?;
         return Ok(Outcome::Missed);
     }
     Ok(if changed == 0 { Outcome::Missed } else { Outcome::Done })
 }
 
-/// Makes the change, and prints how far it is if that takes long.
 fn run(client: &Client, change: &Change, chosen: Vec<JobId>) -> Answer<BulkCounts> {
     let many = chosen.len();
     let pages = client.by_ids(chosen);
@@ -313,7 +309,6 @@ fn run(client: &Client, change: &Change, chosen: Vec<JobId>) -> Answer<BulkCount
     Ok(bulk.total())
 }
 
-/// Calls `with` for each job of the pages.
 fn each(
     mut pages: Pages,
     mut with: impl FnMut(JobInfo) -> Result<(), StoreError>,
@@ -324,16 +319,9 @@ fn each(
     pages.error().map_or(Ok(()), |error| Err(error.clone()))
 }
 
-/// If the dead job was chosen, prints which job has its key.
-fn tell_key(client: &Client, chosen: &HashSet<JobId>, job: &JobInfo) -> Result<(), StoreError> {
-    let JobInfo { id, key: Some(key), .. } = job else { return Ok(()) };
-    if chosen.contains(id)
-        && let Some(by) = client.keyed(key).get()?
-    {
-        let (key, by) = (plain(key), by.id);
-        eprintln!("tickwheel-jobs: {id} stays dead: its key {key} belongs to {by} now");
-    }
-    Ok(())
+fn tell_key(id: JobId, key: &str, by: JobId) {
+    let key = plain(key);
+    eprintln!("tickwheel-jobs: {id} stays dead: its key {key} belongs to {by} now");
 }
 
 /// Says whether the command may go on. One job needs no consent. For more, the user consents with `--yes` or is

@@ -19,10 +19,8 @@ use crate::{Answer, Outcome};
 /// The end of the year 9999.
 const LATEST: Duration = Duration::from_millis(253_402_300_799_999);
 
-/// The most jobs that are listed if a text may mean several.
 const MOST_LISTED: usize = 10;
 
-/// How many digits an id has.
 const ID_DIGITS: usize = 32;
 
 /// Returns the first and the last due time that the filter lets through.
@@ -51,7 +49,6 @@ pub(crate) fn takes(filter: &Filter, job: &JobInfo) -> bool {
         && filter.error.as_ref().is_none_or(has)
 }
 
-/// Prints that no schedule has this name, and the names of all schedules.
 pub(crate) fn no_schedule(name: &str, schedules: &[ScheduleInfo]) -> Outcome {
     let names: Vec<String> = schedules.iter().map(|schedule| schedule.name.clone()).collect();
     let (name, known) = (quotable(name), quoted(&names));

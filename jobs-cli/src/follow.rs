@@ -16,7 +16,6 @@ use crate::args::Follow;
 use crate::text::{dated, json, now, plain, shown, span};
 use crate::{Answer, Outcome};
 
-/// The pause between two reads of the job.
 const EVERY: Duration = Duration::from_millis(250);
 /// The longest time for which `follow` asks a store that does not answer.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -192,10 +192,8 @@ pub(crate) fn check(client: &Client, out: &mut impl Write) -> Answer {
     Ok(Outcome::Done)
 }
 
-/// The most characters of a kind, a key or an error in a table.
 const CELL_CHARS: usize = 60;
 
-/// Prints everything about a job, one field a line.
 pub(crate) fn job_page(
     job: &JobInfo,
     reasons: &[PendingReason],
@@ -280,7 +278,6 @@ pub(crate) fn jobs_table(
     table(&head, jobs.iter().map(row).collect(), out)
 }
 
-/// Prints rows in columns, each as wide as its widest cell.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, out: &mut impl Write) -> io::Result<()> {
     let head = head.iter().map(|&name| name.to_owned()).collect();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();

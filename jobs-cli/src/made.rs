@@ -19,7 +19,6 @@ pub(crate) struct Made {
     man_pages: Option<PathBuf>,
 }
 
-/// A command line that has nothing else.
 #[derive(Parser)]
 #[command(disable_help_flag = true)]
 struct OnlyMade {
@@ -35,7 +34,6 @@ impl Made {
         (made.completions.is_some() || made.man_pages.is_some()).then_some(made)
     }
 
-    /// Makes it of this command line.
     pub(crate) fn make(self, mut command: Command, out: &mut impl Write) -> io::Result<()> {
         let name = command.get_name().to_owned();
         if let Some(shell) = self.completions {

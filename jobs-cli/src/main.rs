@@ -44,7 +44,6 @@ use edit::Change;
 use made::Made;
 use open::{Access, Place, ServerUrl};
 
-/// The result of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 enum Outcome {
@@ -93,7 +92,6 @@ fn main() -> ExitCode {
     exit(ended, follows)
 }
 
-/// Prints the error, if there is one, and returns the exit code.
 fn exit(ended: Answer, follows: bool) -> ExitCode {
     match ended {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -25,7 +25,6 @@ use crate::Answer;
 #[cfg(feature = "redis")]
 use crate::open_server;
 
-/// The store that the command line names.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     File(PathBuf),
@@ -72,7 +71,6 @@ impl Target {
     }
 }
 
-/// How a command uses the jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
     /// The command changes nothing, so it needs no right to write.
@@ -80,7 +78,6 @@ pub(crate) enum Access {
     Change(Durability),
 }
 
-/// Where the jobs are.
 pub(crate) struct Place {
     /// The path, or the address of the server.
     pub(crate) name: String,
@@ -92,14 +89,12 @@ pub(crate) struct Place {
     pub(crate) sizes: Sizes,
 }
 
-/// The size of the store, in bytes.
 #[derive(Clone, Copy)]
 pub(crate) enum Sizes {
     File {
         file: u64,
         log: u64,
     },
-    /// The memory of the queue, if the server tells it.
     #[cfg(feature = "redis")]
     Server(Option<u64>),
 }
@@ -118,7 +113,6 @@ pub(crate) fn queues(target: &Target, password_file: Option<&Path>) -> Answer<Ve
     }
 }
 
-/// Returns a client of an existing queue.
 pub(crate) fn client(
     target: &Target,
     password_file: Option<&Path>,
@@ -174,7 +168,6 @@ pub(crate) fn client_of_file(
     Ok((client, Place { name, queue, has_default, queues, sizes: sizes(file) }))
 }
 
-/// Returns a client of a queue. `None`: of the default one.
 pub(crate) fn of_queue(builder: Builder, queue: Option<&str>) -> Answer<Client> {
     let builder = match queue {
         Some(queue) => builder.queue(queue),
@@ -183,7 +176,6 @@ pub(crate) fn of_queue(builder: Builder, queue: Option<&str>) -> Answer<Client> 
     Ok(builder.client()?)
 }
 
-/// Returns a client of each queue of a file that exists.
 pub(crate) fn all_queues_of_file(file: &Path) -> Answer<Vec<Queue>> {
     // A file that cannot be read has no list: the client of the default queue says why.
     let mut names = match fs::metadata(file).is_ok() && !may_only_read_alone(file) {
@@ -255,13 +247,11 @@ fn beside(file: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
-/// The environment variable with the password of the store.
 pub(crate) const PASSWORD_VARIABLE: &str = "TICKWHEEL_STORE_PASSWORD";
 
 /// The schemes of a socket in the file system. Their URLs have the password as a parameter.
 const SOCKETS: [&str; 3] = ["unix", "redis+unix", "valkey+unix"];
 
-/// A text that is a URL, and so no path.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ServerUrl(String);
 
@@ -284,7 +274,6 @@ impl ServerUrl {
         &self.0
     }
 
-    /// Returns the part of the URL that may be printed.
     pub(crate) fn printable(&self) -> String {
         let url = StoreUrl::parse(&self.0);
         format!("{}:..", url.as_ref().map_or("", StoreUrl::scheme))

@@ -16,7 +16,6 @@ use crate::text;
 const DEFAULT_QUEUE: &str = "jobs";
 /// The key of the list of queues: `store/redis/round_trips.rs`.
 const LIST: &str = "tw:{queues}:names";
-/// The limit of an answer of the server.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// A search for keys ends after this many steps of `KEYS_PER_STEP`, since the server may have many keys of
 /// other applications.
@@ -43,7 +42,6 @@ pub(crate) fn client(url: &ServerUrl, queue: Option<&str>) -> Answer<(Client, Pl
     Ok((client, Place { name, queue, has_default, queues, sizes }))
 }
 
-/// Returns a client of each queue of the server, or of all masters of the cluster.
 pub(crate) fn all_queues(url: &ServerUrl) -> Answer<Vec<Queue>> {
     let url = url.as_str();
     let mut server = Server::connect(url, DEFAULT_QUEUE)?;
@@ -80,7 +78,6 @@ impl Server {
         Ok(Server { name: format!("redis://{address}"), connection, others })
     }
 
-    /// Makes the command use the server's clock.
     fn set_clock(&mut self) -> Answer<()> {
         let (seconds, micros): (u64, u32) = redis::cmd("TIME").query(&mut self.connection)?;
         text::set_present(Duration::new(seconds, micros * 1000));
@@ -132,7 +129,6 @@ impl Server {
     }
 }
 
-/// Returns the keys of a node that match a pattern.
 fn scan(node: &mut Connection, pattern: &str) -> Answer<Vec<String>> {
     let mut found = Vec::new();
     let mut cursor = "0".to_owned();

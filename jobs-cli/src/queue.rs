@@ -14,7 +14,6 @@ use crate::open::Queue;
 use crate::text::{self, cut, now, or_dash, plain, relative, shown, span, zone_name};
 use crate::{Answer, Outcome, find, inspect};
 
-/// The most characters of an error or of a list of kinds in a table.
 const CELL_CHARS: usize = 80;
 
 pub(crate) fn nodes(client: &Client, json: bool, out: &mut impl Write) -> Answer {
@@ -145,7 +144,6 @@ pub(crate) fn history(client: &Client, args: &History, out: &mut impl Write) -> 
     inspect::listed(&entries, args.output.json, &head, row, out)
 }
 
-/// Returns how far a time is from now, or `-`.
 fn from_now(time: Option<Time>, now: Time) -> String {
     or_dash(time.map(|time| relative(time.to_system(), now.to_system())))
 }
@@ -170,7 +168,6 @@ pub(crate) fn limits(client: &Client, json: bool, out: &mut impl Write) -> Answe
     inspect::listed(&limits, json, &head, row, out)
 }
 
-/// Returns the rate, the burst, the weight, the next start and the end of the hold of a limit.
 pub(crate) fn limit_cells(limit: &LimitRow, time: impl Fn(Option<Time>) -> String) -> [String; 5] {
     let rate = limit.rate.zip(limit.per_ms);
     let rate = rate.map(|(jobs, per)| format!("{jobs} in {}", span(Duration::from_millis(per))));
@@ -179,7 +176,6 @@ pub(crate) fn limit_cells(limit: &LimitRow, time: impl Fn(Option<Time>) -> Strin
     [or_dash(rate), burst, weight, time(limit.next_start), held]
 }
 
-/// The most groups that are listed.
 const MOST_GROUPS: usize = 1_000;
 
 pub(crate) fn groups(client: &Client, json: bool, out: &mut impl Write) -> Answer {
@@ -228,7 +224,6 @@ pub(crate) fn cancel_group(client: &Client, id: GroupId, out: &mut impl Write) -
     Ok(Outcome::Done)
 }
 
-/// Prints why a group was not changed.
 fn missed(id: GroupId, error: StoreError) -> Answer {
     match error {
         StoreError::Group(error @ (GroupError::Unknown | GroupError::Ended)) => {

@@ -22,7 +22,6 @@ use crate::args::{self, ChangeOutput, Hold, Paused, Release, Scope};
 use crate::text::{self, dated, json, now, plain, span};
 use crate::{Answer, Outcome, find};
 
-/// The most pauses, holds and limits that `line` names.
 const MOST_NAMED: usize = 6;
 
 impl ChangeOutput {
@@ -107,7 +106,6 @@ impl args::Limit {
         self.none && !sets && self.burst.is_none()
     }
 
-    /// Returns the new limit of a scope.
     fn plan(&self, stored: StoredLimit) -> Answer<StoredLimit> {
         match self.lifts() {
             true => Ok(stored.lift(self.program).unwrap_or(stored)),
@@ -242,7 +240,6 @@ pub(crate) fn keep(client: &Client, args: &args::Keep, out: &mut impl Write) -> 
     Ok(Outcome::Done)
 }
 
-/// Returns one line about the pauses, the holds and the limits set by hand, or `None` if there are none.
 pub(crate) fn line(slowdowns: &Slowdowns) -> Option<String> {
     let rows = slowdowns.rows.iter().take(MOST_NAMED);
     let named: Vec<_> = rows.map(|row| plain(&row.text)).collect();

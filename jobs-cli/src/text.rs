@@ -17,26 +17,22 @@ static AHEAD: OnceLock<SignedDuration> = OnceLock::new();
 /// The zone of printed times, and of times that are read and name no zone. UTC if it is not set.
 static ZONE: OnceLock<TimeZone> = OnceLock::new();
 
-/// Sets the zone to this machine's.
 pub(crate) fn set_local() -> Result<(), jiff::Error> {
     let zone = TimeZone::try_system()?;
     ZONE.get_or_init(|| zone);
     Ok(())
 }
 
-/// Returns the name of the zone, for the head of a column of times.
 pub(crate) fn zone_name() -> &'static str {
     if ZONE.get().is_some() { "local" } else { "UTC" }
 }
 
-/// Returns the present, by the clock of the store.
 pub(crate) fn now() -> SystemTime {
     let ahead = AHEAD.get().copied().unwrap_or_default();
     let now = Timestamp::now();
     now.checked_add(ahead).unwrap_or(now).into()
 }
 
-/// Sets the present of the store's clock, as the time since 1970.
 #[cfg(feature = "redis")]
 pub(crate) fn set_present(reads: Duration) {
     let ahead = SignedDuration::try_from(reads).unwrap_or(SignedDuration::MAX);
@@ -44,7 +40,6 @@ pub(crate) fn set_present(reads: Duration) {
     AHEAD.get_or_init(|| ahead);
 }
 
-/// A time of the command line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moment {
     At(SystemTime),
@@ -53,7 +48,6 @@ pub(crate) enum Moment {
 }
 
 impl Moment {
-    /// Returns the time, by the clock of the store.
     pub(crate) fn resolve(self) -> SystemTime {
         match self {
             Moment::At(time) => time,
@@ -87,7 +81,6 @@ pub(crate) fn time(text: &str) -> Result<Moment, String> {
     distance.map(Moment::FromNow).map_err(|error| format!("{text:?}: {error}"))
 }
 
-/// 1970, without a zone.
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// Reads a time in the zone that is set, or a time with an offset that a `Timestamp` cannot hold: that type
@@ -172,7 +165,6 @@ pub(crate) fn dated(time: SystemTime, now: SystemTime) -> String {
     format!("{} ({})", shown(time), relative(time, now))
 }
 
-/// Returns a value as text, or `-` for none.
 pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or("-".to_owned(), |value| value.to_string())
 }
@@ -191,7 +183,6 @@ pub(crate) fn span(duration: Duration) -> String {
     span.map_or_else(|_| format!("{}s", duration.as_secs()), |span| format!("{span:#}"))
 }
 
-/// Returns a number of bytes in B, KiB, MiB or GiB.
 pub(crate) fn bytes(bytes: u64) -> String {
     let (unit, name) = match bytes {
         0..1024 => return format!("{bytes} B"),
@@ -210,30 +201,24 @@ fn steers(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+fn escaped(text: &str, escape: fn(char) -> String) -> Cow<'_, str> {
+    if !text.chars().any(steers) {
+        return Cow::Borrowed(text);
+    }
+    let escape = |c: char| if steers(c) { escape(c) } else { c.to_string() };
+    Cow::Owned(text.chars().map(escape).collect())
+}
+
 /// Returns a value as JSON, in ASCII where a character would steer a terminal.
 pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
-    let json = serde_json::to_string(value)?;
-    if !json.chars().any(steers) {
-        return Ok(json);
-    }
     // Such a character is inside a JSON string, and has one unit in UTF-16.
-    let escape = |c: char| match steers(c) {
-        true => format!("\\u{:04x}", u32::from(c)),
-        false => c.to_string(),
-    };
-    Ok(json.chars().map(escape).collect())
+    let escape = |c| format!("\\u{:04x}", u32::from(c));
+    Ok(escaped(&serde_json::to_string(value)?, escape).into_owned())
 }
 
 /// Escapes the characters that steer a terminal, so that the text stays in its line.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(steers) {
-        return Cow::Borrowed(text);
-    }
-    let escape = |c: char| match steers(c) {
-        true => c.escape_default().to_string(),
-        false => c.to_string(),
-    };
-    Cow::Owned(text.chars().map(escape).collect())
+    escaped(text, |c| c.escape_default().to_string())
 }
 
 /// Returns the texts in quotation marks, with commas between, or `none`.
@@ -245,7 +230,6 @@ pub(crate) fn quoted(texts: &[String]) -> String {
     quoted.join(", ")
 }
 
-/// Returns the text, cut behind `most` characters.
 pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         None => Cow::Borrowed(text),

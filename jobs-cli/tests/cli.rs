@@ -109,32 +109,17 @@ fn file_that_is_no_store_is_refused_by_name_and_left_alone() {
     assert_eq!(call(app.place.path(), &["list"]).code, 2);
 }
 
-/// `stats` has the sizes of the file and of its log.
-#[test]
-fn stats_has_the_sizes_of_the_files() {
-    let app = application().unwrap();
-    app.jobs.insert(HOUR, Close(1)).unwrap();
-    let stats = &json(&app.store, &["stats", "--json"])[0];
-    assert!(stats["file_bytes"].as_u64().unwrap() > 0);
-    assert!(stats["wal_bytes"].as_u64().unwrap() > 0);
-}
-
-/// An error about an unknown kind says so if the file has no kind at all.
-#[test]
-fn unknown_kind_of_an_empty_file_is_named() {
-    let empty = Folder::new();
-    empty.builder().client().unwrap();
-    assert!(call(empty.store(), &["list", "--kind", "push"]).err.contains("there is none"));
-}
-
-/// A queue that the file does not have is not made.
+/// A queue that the file does not have is not made. An error about an unknown kind says so if the file has no kind at
+/// all.
 #[test]
 fn queue_that_is_absent_is_not_made() {
-    let app = application().unwrap();
-    assert_eq!(call(&app.store, &["--queue", "mail", "list"]).code, 2);
+    let folder = Folder::new();
+    folder.builder().client().unwrap();
+    assert_eq!(call(folder.store(), &["--queue", "mail", "list"]).code, 2);
     let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'tickwheel_mail__meta'";
-    let conn = Connection::open(&app.store).unwrap();
+    let conn = Connection::open(folder.store()).unwrap();
     assert_eq!(conn.query_row(tables, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+    assert!(call(folder.store(), &["list", "--kind", "push"]).err.contains("there is none"));
 }
 
 /// The page of the command names the commands and options of `--help`, and no others.

@@ -88,18 +88,6 @@ fn relative_time_counts_by_the_clock_of_the_server() {
     }
 }
 
-/// `stats` has the memory of a queue on a server, and the server's address.
-#[test]
-fn stats_has_the_memory_of_the_queue() {
-    let Some(app) = application() else { return };
-    app.jobs.insert(HOUR, Close(1)).unwrap();
-    let stats = &json(&app.store, &["stats", "--json"])[0];
-    assert!(stats["memory_bytes"].as_u64().unwrap() > 100);
-    assert!(stats.get("file_bytes").is_none());
-    let text = ok(&app.store, &["stats"]);
-    assert!(text.contains(&format!("redis://127.0.0.1:{}/0", app.place.port)), "{text}");
-}
-
 /// A queue that the server does not have is not made. Another database of the server has no queue at all.
 #[test]
 fn queue_that_is_absent_is_not_made() {
@@ -228,9 +216,6 @@ fn server_that_cannot_be_used_is_named() {
     jobs.insert(HOUR, Close(1)).unwrap();
     let stats = ok(&url, &["stats"]);
     assert!(stats.contains(&address) && !stats.contains("sesame"), "{stats}");
-    let named = call(&url, &["cancel", "seventeen"]);
-    assert_eq!(named.code, 2);
-    assert!(named.err.contains("\"seventeen\""), "{}", named.err);
 }
 
 /// P105: The command takes every form of URL that the library takes, and prints no password of any: neither

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -225,12 +225,9 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Returns the header of an HTTP request, or what there is of it.
-fn header(stream: &mut TcpStream) -> String {
-    let (mut header, mut byte) = (Vec::new(), [0]);
-    while !header.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
-        header.push(byte[0]);
-    }
-    String::from_utf8_lossy(&header).into_owned()
+fn header(stream: &TcpStream) -> String {
+    let lines = BufReader::new(stream).lines().map_while(Result::ok);
+    lines.take_while(|line| !line.is_empty()).map(|line| line + "\n").collect()
 }
 
 /// A server of `/metrics`, until it is dropped.
@@ -252,7 +249,7 @@ impl Exporter {
                 }
                 let Ok(mut stream) = stream else { continue };
                 let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
-                let header = header(&mut stream).to_ascii_lowercase();
+                let header = header(&stream).to_ascii_lowercase();
                 let accept = header.lines().find_map(|line| line.strip_prefix("accept: "));
                 let Ok(metrics) = client.metrics() else { continue };
                 let (content_type, text) = metrics.for_accept(accept);

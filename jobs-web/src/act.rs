@@ -39,7 +39,6 @@ use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::view::{JobFilter, Number, Time};
 use tickwheel_jobs::{Cancel, Client, GroupError, GroupId, JobId, LimitScope, StoreError};
 
-/// The result of an action.
 #[derive(Clone)]
 pub(crate) enum Done {
     Question(Question),
@@ -47,7 +46,6 @@ pub(crate) enum Done {
     Changed(Changed),
 }
 
-/// The effect of an action, as JSON.
 #[derive(Clone, Serialize)]
 pub(crate) struct Changed {
     action: &'static str,
@@ -82,7 +80,7 @@ pub(crate) fn act(
             return Ok(done);
         }
         Act::StopBulk(id) => format!("the change {id}"),
-        Act::Pause(of, _) => Target::of(&task.params, *of)?.in_words(),
+        Act::Pause(of, _) => in_words(&paused_scope(&task.params, *of)?),
         Act::Setting(_) => setting.as_ref().map_or(String::new(), |it| it.subject.clone()),
         Act::Schedule(_) => format!("the schedule {:?}", task.params.required("schedule")?),
         Act::Group(id, _) => format!("the group {id}"),
@@ -102,9 +100,8 @@ pub(crate) fn act(
             Did::all(text.to_owned(), 0)
         }),
         Act::Job(id, verb) => do_job(reader, &task.params, *id, *verb),
-        Act::Pause(of, verb) => {
-            Target::of(&task.params, *of).and_then(|of| do_pause(reader.client(), of, *verb))
-        }
+        Act::Pause(of, verb) => paused_scope(&task.params, *of)
+            .and_then(|scope| do_pause(reader.client(), &scope, *verb)),
         Act::Schedule(verb) => do_schedule(reader, &task.params, *verb),
         Act::Group(id, verb) => do_group(reader, *id, *verb),
         Act::Setting(_) | Act::Bulk => match setting {
@@ -167,34 +164,28 @@ fn question(
 }
 
 /// The scope that is paused or resumed: a kind, one of its partitions, or the queue if no kind is given.
-struct Target {
-    kind: Option<String>,
-    partition: Option<String>,
+type PausedScope = (Option<String>, Option<String>);
+
+fn paused_scope(params: &Params, of: Paused) -> Result<PausedScope, Problem> {
+    let word = match of {
+        Paused::Queue => "queue".to_owned(),
+        Paused::Kind => "kind".to_owned(),
+        Paused::Scope => settings::scope_word(params)?,
+    };
+    let named = |name| params.required(name).map(Some);
+    match &*word {
+        "queue" => Ok((None, None)),
+        "kind" => Ok((named("kind")?, None)),
+        "partition" => Ok((named("kind")?, named("partition")?)),
+        _ => Err(wrong("a pause is of the queue, a kind or one partition")),
+    }
 }
 
-impl Target {
-    fn of(params: &Params, of: Paused) -> Result<Target, Problem> {
-        let word = match of {
-            Paused::Queue => "queue".to_owned(),
-            Paused::Kind => "kind".to_owned(),
-            Paused::Scope => settings::scope_word(params)?,
-        };
-        let named = |name| params.required(name).map(Some);
-        let (kind, partition) = match &*word {
-            "queue" => (None, None),
-            "kind" => (named("kind")?, None),
-            "partition" => (named("kind")?, named("partition")?),
-            _ => return Err(wrong("a pause is of the queue, a kind or one partition")),
-        };
-        Ok(Target { kind, partition })
-    }
-
-    fn in_words(self) -> String {
-        match (self.kind, self.partition) {
-            (Some(kind), Some(partition)) => LimitScope::Partition { kind, partition }.to_string(),
-            (Some(kind), None) => format!("the kind {kind:?}"),
-            (None, _) => "the queue".to_owned(),
-        }
+fn in_words(scope: &PausedScope) -> String {
+    match scope.clone() {
+        (Some(kind), Some(partition)) => LimitScope::Partition { kind, partition }.to_string(),
+        (Some(kind), None) => format!("the kind {kind:?}"),
+        (None, _) => LimitScope::Queue.to_string(),
     }
 }
 
@@ -214,21 +205,15 @@ fn no_group(id: GroupId) -> Problem {
     Problem::not_found(format!("there is no group {id}"))
 }
 
-/// Asks about a bulk, or starts it.
 fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Problem> {
     let (params, now) = (&task.params, reader.view().now());
-    let action = match params.get("action") {
-        Some("retry") => "retry",
-        Some("delete") => "delete",
-        Some("cancel") => "cancel",
-        Some("reschedule") => "reschedule",
-        _ => return Err(wrong("action is retry, delete, cancel or reschedule")),
-    };
+    let mut actions = ["retry", "delete", "cancel", "reschedule"].into_iter();
+    let action = actions.find(|action| params.get("action") == Some(action));
+    let action = action.ok_or_else(|| wrong("action is retry, delete, cancel or reschedule"))?;
     let ids = params.ids()?;
     let wanted = if ids.is_empty() { Some(list(params, reader)?) } else { None };
-    let of_list = Filter::NAMES.iter().chain(&["all"]);
-    if let Some(name) = of_list.clone().find(|name| wanted.is_none() && params.get(name).is_some())
-    {
+    let mut of_list = Filter::NAMES.iter().chain(&["all"]);
+    if let Some(name) = of_list.find(|name| wanted.is_none() && params.get(name).is_some()) {
         return Err(wrong(format!("a bulk has ids or a list: {name} has no meaning beside id")));
     }
     if let Some(Query { filter, .. }) = &wanted
@@ -343,7 +328,6 @@ fn name(act: &Act) -> &'static str {
     }
 }
 
-/// Returns the path of an action, from the root.
 pub(crate) fn target(act: &Act) -> String {
     let of = match act {
         Act::Job(id, _) => format!("jobs/{id}/"),
@@ -369,7 +353,6 @@ pub(crate) fn default_back(act: &Act) -> String {
     }
 }
 
-/// Returns the page to which an action leads.
 pub(crate) fn back_of(params: &Params, act: &Act) -> String {
     let back = params.get("back").filter(|back| is_page(back));
     back.map_or_else(|| default_back(act), str::to_owned)
@@ -389,8 +372,8 @@ fn fields(params: &Params, confirm: String) -> Vec<(String, String)> {
     fields
 }
 
-fn do_pause(client: &Client, of: Target, verb: Pause) -> Result<Did, Problem> {
-    let Target { kind, partition } = &of;
+fn do_pause(client: &Client, scope: &PausedScope, verb: Pause) -> Result<Did, Problem> {
+    let (kind, partition) = scope;
     let pauses = verb == Pause::Pause;
     let is_known = match (kind, partition) {
         (Some(kind), None) if pauses => client.queue().kinds()?.iter().any(|(its, _)| its == kind),
@@ -401,7 +384,7 @@ fn do_pause(client: &Client, of: Target, verb: Pause) -> Result<Did, Problem> {
         None => "no further job starts",
         Some(_) => "no further job of it starts",
     };
-    let mut did = paused(&capital(&of.in_words()), verb, changes, effect);
+    let mut did = paused(&capital(&in_words(scope)), verb, changes, effect);
     if !is_known {
         did.text += " The queue has had no job of this kind. The pause holds for jobs that come.";
     }
@@ -527,9 +510,7 @@ fn do_schedule(reader: &Reader<'_>, params: &Params, verb: ScheduleVerb) -> Resu
     }
 }
 
-/// How many outcomes are remembered.
 const MOST: usize = 1024;
-/// How long a page shows an outcome.
 const SHOWN: Duration = Duration::from_secs(60);
 
 struct Outcome {
@@ -562,7 +543,6 @@ pub(crate) fn form(act: &Act, params: &Params) -> Result<Option<u64>, Problem> {
 }
 
 impl Outcomes {
-    /// Remembers an outcome, and returns its name.
     pub(crate) fn add(&self, form: Option<u64>, done: Done) -> String {
         let name = new_id();
         let outcome = Outcome { form, name: name.clone(), at: params::now(), done };

@@ -14,9 +14,7 @@ use super::views::{self, Problem, Progress};
 use tickwheel_jobs::view::Time;
 use tickwheel_jobs::{Bulk, JobId};
 
-/// How many bulks may be under way.
 const MOST_UNDER_WAY: usize = 8;
-/// How many bulks are remembered.
 const MOST_REMEMBERED: usize = 64;
 
 /// The problem of a bulk whose step or audit has panicked.
@@ -64,7 +62,6 @@ impl Board {
     }
 }
 
-/// The bulks of a dashboard.
 pub(crate) struct Bulks {
     settings: Arc<DashboardSettings>,
     board: Arc<Board>,
@@ -89,7 +86,6 @@ impl Bulks {
         self.under_way().next().is_some()
     }
 
-    /// Begins a bulk, and gives it its id.
     pub(crate) fn start(&mut self, mut bulk: UnderWay) -> Result<Progress, Problem> {
         if self.under_way().count() >= MOST_UNDER_WAY {
             let message = format!("{MOST_UNDER_WAY} changes of many jobs are under way already");
@@ -107,7 +103,6 @@ impl Bulks {
         Ok(progress)
     }
 
-    /// Makes a step of the bulk whose turn it is.
     pub(crate) fn step(&mut self) {
         let next = self.under_way().find(|id| *id > self.current);
         let Some(id) = next.or_else(|| self.under_way().next()) else { return };
@@ -154,7 +149,6 @@ impl Bulks {
         }
     }
 
-    /// Returns the ids of the bulks that are under way.
     fn under_way(&self) -> impl Iterator<Item = u64> {
         let under_way = self.all.iter().filter(|bulk| bulk.is_under_way());
         under_way.map(|bulk| bulk.progress.id)

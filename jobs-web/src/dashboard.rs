@@ -40,11 +40,9 @@ use super::views::Problem;
 use tickwheel_jobs::Client;
 use tickwheel_jobs::view::{Part, View};
 
-/// The longest body of a request, in bytes.
 const BODY_BYTES: usize = 64 << 10;
 /// The longest body of a request that inserts a job. A form may have three bytes for each byte of the payload.
 const INSERT_BYTES: usize = 192 << 10;
-/// The longest path, in bytes.
 const PATH_BYTES: usize = 2 << 10;
 
 /// A dashboard: web pages and JSON about the jobs of one or more queues, as a [`Service`] for any web server that
@@ -85,7 +83,6 @@ const PATH_BYTES: usize = 2 << 10;
 #[derive(Clone)]
 pub struct Dashboard {
     settings: Arc<DashboardSettings>,
-    /// The threads, once there was a request.
     worker: Arc<OnceLock<Option<Worker>>>,
 }
 
@@ -207,7 +204,6 @@ impl Dashboard {
         request::page(problem.status, html)
     }
 
-    /// Checks a request, and sends it to the thread.
     async fn ask<B: http_body::Body>(
         &self,
         parts: Parts,
@@ -329,7 +325,6 @@ fn not_found() -> Problem {
     Problem::not_found("there is no such place")
 }
 
-/// Reads a body, up to its limit.
 async fn read<B: http_body::Body>(body: B, most: usize) -> Result<Vec<u8>, Problem> {
     let too_long = || {
         let message = format!("a body has at most {most} bytes");
@@ -359,14 +354,11 @@ async fn read<B: http_body::Body>(body: B, most: usize) -> Result<Vec<u8>, Probl
     }
 }
 
-/// How many requests may wait. Further ones are refused.
 const WAITING: usize = 256;
-/// The limit of an answer.
 const LIMIT: Duration = Duration::from_secs(20);
 /// The limit of the answer whether the store answers.
 const HEALTH_LIMIT: Duration = Duration::from_secs(2);
 
-/// The way to the threads.
 pub(crate) struct Worker {
     reads: Sender<Task>,
     changes: Sender<Task>,
@@ -452,7 +444,6 @@ fn run(responder: &mut Responder, tasks: &Receiver<Task>) {
     while caught(|| responder.bulks.end()).is_none() {}
 }
 
-/// Answers a request and drops it.
 fn answer(responder: &mut Responder, task: Task) {
     if task.reply.is_over() {
         return;

@@ -22,7 +22,6 @@ use super::views::Problem;
 use tickwheel_jobs::JobId;
 use tickwheel_jobs::view::Number;
 
-/// The longest query, in bytes.
 const QUERY_BYTES: usize = 8 << 10;
 /// The most parameters. A list of a hundred jobs has room in it.
 const MOST: usize = 256;
@@ -46,12 +45,10 @@ pub(crate) enum Sort {
     Texts,
 }
 
-/// The parameters of a request, in their order.
 #[derive(Clone, Default, Hash, Debug)]
 pub(crate) struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// Reads the query of a URI.
     pub(crate) fn of_query(query: &str) -> Result<Params, Problem> {
         if query.len() > QUERY_BYTES {
             let message = format!("a query has at most {QUERY_BYTES} bytes");
@@ -60,7 +57,6 @@ impl Params {
         Params::of_form(query.as_bytes())
     }
 
-    /// Reads a form: `application/x-www-form-urlencoded`.
     pub(crate) fn of_form(form: &[u8]) -> Result<Params, Problem> {
         let pairs = form.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
         let pair = |pair: &[u8]| {
@@ -174,7 +170,6 @@ impl Params {
         self.0.iter().cloned()
     }
 
-    /// Returns a text of at most so many bytes, which is not empty.
     pub(crate) fn text(&self, name: &'static str, most: usize) -> Result<Option<String>, Problem> {
         match self.get(name) {
             Some("") => Err(wrong(format!("the parameter {name} is empty"))),
@@ -217,7 +212,6 @@ impl Params {
         time(text, now).ok_or_else(wrong)
     }
 
-    /// Returns the ids of the parameter `id`.
     pub(crate) fn ids(&self) -> Result<Vec<JobId>, Problem> {
         let mut ids = Vec::new();
         for text in self.all("id") {
@@ -343,7 +337,6 @@ fn absolute(text: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::try_from(since).unwrap_or_default())
 }
 
-/// 1970, without a zone.
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 #[cfg(test)]

@@ -14,21 +14,16 @@ use tickwheel_jobs::{Client, Counts, GroupId, InsertErrorKind, JobId, Step, Stor
 use super::options::{AccessOf, Audit, Redact};
 use super::page::layout::query;
 use super::params::{self, Params, wrong};
-use super::route::Whole;
 use super::views::{Filter, Jobs, OverviewPage, Problem, QueueRow};
 
-/// The most rows of a list.
 pub(crate) const MOST_ROWS: usize = 100;
-/// How many kinds the form of the search completes.
 const MOST_KINDS: usize = 200;
 
-/// A queue of the dashboard.
 #[derive(Clone)]
 pub(crate) struct Queue {
     pub(crate) name: String,
     /// On the thread of the reads, it waits for no change.
     pub(crate) view: View,
-    /// The client of the program, which makes the changes.
     pub(crate) client: Client,
 }
 
@@ -39,11 +34,9 @@ impl Queue {
     }
 }
 
-/// The sources of a page.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) queues: &'a [Queue],
-    /// The queue that is shown.
     pub(crate) at: usize,
     pub(crate) params: &'a Params,
 }
@@ -61,7 +54,6 @@ impl<'a> Reader<'a> {
         &self.queue().client
     }
 
-    /// Returns how many rows a list is to have.
     pub(crate) fn rows(&self) -> Result<usize, Problem> {
         match self.params.get("limit").map(str::parse) {
             None => Ok(MOST_ROWS),
@@ -104,7 +96,6 @@ impl<'a> Reader<'a> {
         Ok(self.view().kinds(&filter, self.params.name("after")?.as_deref(), most)?)
     }
 
-    /// Reads `kind`.
     pub(crate) fn kind(&self) -> Result<KindPage, Problem> {
         Ok(self.view().kind(&self.params.required("kind")?, MOST_ROWS)?)
     }
@@ -153,11 +144,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    pub(crate) fn whole(&self, id: JobId, what: Whole) -> Result<Vec<u8>, Problem> {
-        let part = match what {
-            Whole::Payload => Part::Payload,
-            Whole::Result => Part::Result,
-        };
+    pub(crate) fn whole(&self, id: JobId, part: Part) -> Result<Vec<u8>, Problem> {
         if let Some(bytes) = self.view().whole(id, part)? {
             return Ok(bytes);
         }
@@ -199,7 +186,6 @@ impl From<InsertErrorKind> for Problem {
     }
 }
 
-/// The choices of the program.
 #[derive(Clone)]
 pub(crate) struct DashboardSettings {
     pub(crate) queues: Vec<Queue>,
@@ -302,7 +288,6 @@ impl Places {
         link(query_of, params, next, &before[first..])
     }
 
-    /// Returns the query of the page before this one, if this is not the first.
     fn newer(&self, query_of: &Query, params: &Params) -> Option<String> {
         self.here?;
         let (place, before) = match self.before.split_last() {

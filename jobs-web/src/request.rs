@@ -63,7 +63,6 @@ pub(super) fn wants_html(request: &Parts, route: &Route) -> bool {
     }
 }
 
-/// An answer, or the problem that a page or JSON tells.
 pub(super) type Answer = Result<Response<Body>, Problem>;
 
 /// The place of an answer, which the request awaits.
@@ -123,7 +122,6 @@ impl Future for AnswerPlace {
     }
 }
 
-/// Says whether a request that changes something may have been forged.
 pub(crate) fn may_be_forged(request: &Parts) -> bool {
     let mut sites = request.headers.get_all("sec-fetch-site").iter().peekable();
     if sites.peek().is_some() {

@@ -23,14 +23,10 @@ use super::views::Problem;
 use tickwheel_jobs::JobId;
 use tickwheel_jobs::view;
 
-/// How long a view is kept.
 const KEPT: Duration = Duration::from_secs(1);
-/// How many views are kept.
 const MOST_KEPT: usize = 64;
-/// The most slowdowns that a page shows.
 const MOST_SLOWDOWNS: usize = 4;
 
-/// The content of a page or of a JSON answer.
 #[derive(Clone, Serialize)]
 #[serde(untagged)]
 pub(crate) enum View {
@@ -61,10 +57,8 @@ pub(crate) struct Responder {
     slowed: HashMap<usize, Kept<view::Slowdowns>>,
 }
 
-/// A kept answer of the store.
 struct Kept<T> {
     at: Instant,
-    /// The changes before it was made, by the number of the board.
     changes: u64,
     view: T,
 }
@@ -86,7 +80,6 @@ impl Responder {
         Responder { settings, board, kept, bulks, outcomes, slowed }
     }
 
-    /// Makes a step of the changes that are under way.
     pub(crate) fn work(&mut self) {
         self.board.changed();
         self.bulks.step();
@@ -141,8 +134,8 @@ impl Responder {
                     Form::Json => Ok(request::json(200, &view)),
                 }
             }
-            Route::Download(id, whole) => {
-                let bytes = reader.whole(*id, *whole)?;
+            Route::Download(id, part) => {
+                let bytes = reader.whole(*id, *part)?;
                 Ok(request::attachment(&format!("{id}.txt"), bytes))
             }
             Route::Act(act) => {
@@ -291,7 +284,6 @@ impl Responder {
     }
 }
 
-/// Returns the page of the menu to which a page belongs.
 fn tab(read: &Read) -> Option<Read> {
     match read {
         Read::History => Some(Read::Overview),
@@ -308,7 +300,6 @@ fn queue_of(settings: &DashboardSettings, params: &Params) -> Result<usize, Prob
     found.ok_or_else(|| Problem::new(404, "no_queue", "the dashboard has no queue of this name"))
 }
 
-/// Returns the metrics of every queue, in the text that the request asks for.
 fn metrics(settings: &DashboardSettings, task: &Task) -> Result<Response<Body>, Problem> {
     let mut all = Metrics::new();
     for queue in &settings.queues {
@@ -319,7 +310,6 @@ fn metrics(settings: &DashboardSettings, task: &Task) -> Result<Response<Body>, 
     Ok(request::answer(200, content_type, text))
 }
 
-/// Asks every queue whether its store answers.
 fn health(settings: &DashboardSettings) -> Response<Body> {
     for queue in &settings.queues {
         if let Err(error) = queue.view.client().queue().is_paused() {

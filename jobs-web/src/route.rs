@@ -13,9 +13,9 @@
 use core::str::FromStr;
 
 use super::params::{Known, Sort};
+use tickwheel_jobs::view::Part;
 use tickwheel_jobs::{GroupId, JobId};
 
-/// The parameters of a page, of a form, and of a form about a scope: those that each has, and more.
 macro_rules! of_page {
     ($($name:literal $sort:ident),*) => { &[("said", Sort::Text), $(($name, Sort::$sort)),*] };
 }
@@ -33,14 +33,12 @@ macro_rules! of_scope {
     };
 }
 
-/// A place of the dashboard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Route {
     /// A page, or the same as JSON.
     Read(Read, Form),
     /// The payload or the result of a job, as an attachment.
-    Download(JobId, Whole),
-    /// An action, which only a POST does.
+    Download(JobId, Part),
     Act(Act),
     /// The style sheet, the script: its name.
     Asset(String),
@@ -51,7 +49,6 @@ pub(crate) enum Route {
     NotFound(Form),
 }
 
-/// The subject of a page or of a JSON answer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Read {
     Overview,
@@ -77,12 +74,6 @@ pub(crate) enum Form {
     Json,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Whole {
-    Payload,
-    Result,
-}
-
 /// An action. The kind or the schedule is a parameter of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
@@ -95,7 +86,6 @@ pub(crate) enum Act {
     Group(GroupId, GroupVerb),
 }
 
-/// The scope that an action pauses or resumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Paused {
     Queue,
@@ -243,7 +233,6 @@ impl Route {
 }
 
 impl Read {
-    /// Returns the path of its page, from the root.
     pub(crate) fn path(&self) -> String {
         let name = match self {
             Read::Job(id) => return format!("jobs/{id}"),
@@ -300,31 +289,26 @@ pub(crate) fn is_page(back: &str) -> bool {
 
 fn page_route(segments: &[&str]) -> Route {
     let (last, before) = segments.split_last().unwrap_or((&"", &[]));
-    let not_found = Route::NotFound(Form::Page);
-    match (before, *last) {
-        ([.., "jobs", id], whole @ ("payload" | "result")) if printed::<JobId>(id).is_some() => {
-            let whole = if whole == "payload" { Whole::Payload } else { Whole::Result };
-            printed(id).map_or(not_found, |id| Route::Download(id, whole))
+    let page = |read| Route::Read(read, Form::Page);
+    let of_id = match (before, *last) {
+        ([.., "jobs", id], "payload") => printed(id).map(|id| Route::Download(id, Part::Payload)),
+        ([.., "jobs", id], "result") => printed(id).map(|id| Route::Download(id, Part::Result)),
+        ([.., "jobs"], id) => printed(id).map(|id| page(Read::Job(id))),
+        ([.., "bulk"], id) => printed(id).map(|id| page(Read::Bulk(id))),
+        _ => None,
+    };
+    let of_name = || match *last {
+        "metrics" => Some(Route::Metrics),
+        "healthz" => Some(Route::Health),
+        name if [".css", ".js", ".svg"].iter().any(|end| name.ends_with(end)) => {
+            Some(Route::Asset(name.to_owned()))
         }
-        ([.., "bulk"], id) if printed::<u64>(id).is_some() => {
-            printed(id).map_or(not_found, |id| Route::Read(Read::Bulk(id), Form::Page))
-        }
-        (_, "metrics") => Route::Metrics,
-        (_, "healthz") => Route::Health,
-        (_, name) if name.ends_with(".css") || name.ends_with(".js") || name.ends_with(".svg") => {
-            Route::Asset(name.to_owned())
-        }
-        (_, name) => match Read::of(name) {
-            Some(read) => Route::Read(read, Form::Page),
-            None => match before {
-                [.., "jobs"] => {
-                    printed(name).map_or(not_found, |id| Route::Read(Read::Job(id), Form::Page))
-                }
-                [.., "bulk"] => not_found,
-                _ => Route::NoSlash(name.to_owned()),
-            },
-        },
-    }
+        name => Read::of(name).map(page),
+    };
+    of_id.or_else(of_name).unwrap_or_else(|| match before {
+        [.., "jobs" | "bulk"] => Route::NotFound(Form::Page),
+        _ => Route::NoSlash((*last).to_owned()),
+    })
 }
 
 fn api_route(segments: &[&str]) -> Route {

@@ -26,7 +26,6 @@ use tickwheel_jobs::{
     ChangedByHand, Client, HowChanged, JobByHand, JobId, Keep, Limit, LimitScope, StoredLimit,
 };
 
-/// An action on a setting, as read from a request.
 pub(crate) struct Setting {
     /// The subject in words: `the queue`, `the kind "mail"`.
     pub(crate) subject: String,
@@ -49,13 +48,10 @@ enum Change {
     Insert(Box<JobByHand>, Option<SystemTime>),
 }
 
-/// The content of a question.
 pub(crate) struct Asked {
     /// The subject in words, with the setting before and after the change.
     pub(crate) scope: String,
-    /// The change loses a job.
     pub(crate) loses: bool,
-    /// A warning.
     pub(crate) note: Option<String>,
     /// The stored text of the setting, if the question is about one.
     pub(crate) was: Option<String>,

@@ -12,7 +12,6 @@ pub(crate) struct Problem {
     pub(crate) status: u16,
     /// A word for programs: `not_found`, `forbidden`, `bad_parameter`, `store_failed`.
     pub(crate) error: &'static str,
-    /// A sentence for people.
     pub(crate) message: String,
 }
 
@@ -21,13 +20,11 @@ impl Problem {
         Problem { status, error, message: message.into() }
     }
 
-    /// Nothing is there that the request names.
     pub(crate) fn not_found(message: impl Into<String>) -> Problem {
         Problem::new(404, "not_found", message)
     }
 }
 
-/// The first page.
 #[derive(Clone, Serialize)]
 pub(crate) struct OverviewPage {
     #[serde(flatten)]
@@ -35,7 +32,6 @@ pub(crate) struct OverviewPage {
     pub(crate) queues: Vec<QueueRow>,
 }
 
-/// A queue of the dashboard.
 #[derive(Clone, Default, Serialize)]
 pub(crate) struct QueueRow {
     pub(crate) name: String,
@@ -76,7 +72,6 @@ impl Filter {
     pub(crate) const NAMES: [&str; 9] =
         ["state", "kind", "key", "text", "group", "member", "node", "from", "to"];
 
-    /// Returns the parameters that are set.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, &str)> {
         let Filter { state, kind, key, text, group, member, node, from, to, error: _ } = self;
         let optional = [kind, key, text, group, member, node, from, to].map(Option::as_deref);
@@ -85,7 +80,6 @@ impl Filter {
     }
 }
 
-/// A page of jobs.
 #[derive(Clone, Serialize)]
 pub(crate) struct Jobs {
     #[serde(flatten)]
@@ -103,16 +97,13 @@ pub(crate) struct Jobs {
     pub(crate) kinds: Vec<String>,
 }
 
-/// Everything about a job.
 #[derive(Clone, Serialize)]
 pub(crate) struct Job {
     #[serde(flatten)]
     pub(crate) job: JobPage,
-    /// The link to its trace, by the template of the dashboard.
     pub(crate) trace_link: Option<String>,
 }
 
-/// The question before an action.
 #[derive(Clone, Serialize)]
 pub(crate) struct Question {
     /// `retry`, `delete`, `cancel`, `reschedule`, `unschedule`, ..
@@ -121,11 +112,8 @@ pub(crate) struct Question {
     pub(crate) jobs: Option<Number>,
     /// How many were confirmed, if that was asked before and there are more by now.
     pub(crate) confirmed: Option<Number>,
-    /// The scope, as a sentence: `the dead jobs of the kind mail whose error is "timed out"`.
     pub(crate) scope: String,
-    /// It loses jobs.
     pub(crate) loses: bool,
-    /// Warnings, in sentences.
     pub(crate) note: Option<String>,
     /// Where its form is posted to, for [`Frame::link`](crate::page::layout::Frame::link).
     #[serde(skip)]
@@ -138,12 +126,10 @@ pub(crate) struct Question {
     pub(crate) back: String,
 }
 
-/// The result of an action.
 #[derive(Clone, Serialize)]
 pub(crate) struct Did {
     /// `done`; of a cancel of a job that runs, `asked_to_stop`.
     pub(crate) result: &'static str,
-    /// The result as a sentence.
     pub(crate) text: String,
     /// The job that was made, or asked to stop.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -166,11 +152,9 @@ pub(crate) struct Bulks {
     pub(crate) rows: Vec<Progress>,
 }
 
-/// How far a bulk is.
 #[derive(Clone, Default, Serialize)]
 pub(crate) struct Progress {
     pub(crate) id: u64,
-    /// The name of its queue.
     pub(crate) queue: String,
     pub(crate) action: &'static str,
     pub(crate) scope: String,

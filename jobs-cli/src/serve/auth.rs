@@ -16,14 +16,10 @@ use std::time::{Duration, Instant};
 
 /// After this many wrong passwords, an address has to wait.
 const FREE: u32 = 10;
-/// The longest wait.
 const LONGEST: Duration = Duration::from_secs(30);
-/// How long the wrong passwords of an address are remembered.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// How many addresses are remembered.
 const MOST: usize = 4096;
 
-/// Decides which requests are let in.
 pub(crate) struct Gate {
     password: Option<String>,
     /// By [`network`].
@@ -37,7 +33,6 @@ struct Wrong {
     next: Instant,
 }
 
-/// The decision on a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
     Open,
@@ -54,12 +49,10 @@ impl Gate {
         Gate { password: Some(password), wrong: HashMap::new() }
     }
 
-    /// Returns a gate without a password, for the names of the loopback.
     pub(crate) fn of_loopback() -> Gate {
         Gate { password: None, wrong: HashMap::new() }
     }
 
-    /// Decides on a request, by its headers `Host` and `Authorization`.
     pub(crate) fn entry(
         &mut self,
         from: IpAddr,

@@ -37,7 +37,6 @@ use crate::audit::Audit;
 use crate::open::{self, Access, Target};
 use crate::{Answer, Outcome, text};
 
-/// The environment variable with the password.
 const PASSWORD: &str = "TICKWHEEL_PASSWORD";
 
 /// A longer password does not fit into the header of a request that is read.
@@ -132,7 +131,6 @@ pub(crate) fn serve(
     }
 }
 
-/// Returns the password of the file, or of the environment.
 fn password(file: Option<&Path>) -> Answer<Option<String>> {
     let (password, of) = match file {
         Some(file) => {
@@ -158,23 +156,16 @@ fn password(file: Option<&Path>) -> Answer<Option<String>> {
 
 /// The limit of the headers of a request, and of a pause between two requests. Then the connection is closed.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
-/// The limit of a request, its body included.
 const REQUEST_WITHIN: Duration = Duration::from_secs(30);
-/// The limit of a connection.
 const CONNECTION_WITHIN: Duration = Duration::from_secs(300);
-/// The limit of the requests that are under way at a signal.
 const END_WITHIN: Duration = Duration::from_secs(5);
-/// The most connections.
 const MOST_CONNECTIONS: usize = 512;
 /// The most connections of one address (of IPv6: of one network of 64 bits), unless that is the loopback, behind which
 /// a proxy may be.
 const MOST_OF_ADDRESS: usize = 64;
-/// The most bytes of the headers of a request.
 const HEADER_BYTES: usize = 32 << 10;
-/// The most headers of a request.
 const HEADERS: usize = 64;
 
-/// Serves until a signal.
 pub(crate) fn run(listener: TcpListener, dashboard: Dashboard, gate: Gate) -> Answer<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = tokio::task::LocalSet::new();
@@ -236,7 +227,6 @@ async fn accept(
     Ok(())
 }
 
-/// Answers a request if the gate lets it in.
 async fn answer(
     mut dashboard: Dashboard,
     gate: &RefCell<Gate>,
@@ -275,7 +265,6 @@ async fn answer(
     }
 }
 
-/// Returns a future that ends with a signal to end the process.
 #[cfg(unix)]
 fn signal() -> Answer<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -289,7 +278,6 @@ fn signal() -> Answer<impl Future<Output = ()>> {
     })
 }
 
-/// Returns a future that ends with a signal to end the process.
 #[cfg(not(unix))]
 fn signal() -> Answer<impl Future<Output = ()>> {
     Ok(async { drop(tokio::signal::ctrl_c().await) })

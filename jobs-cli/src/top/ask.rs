@@ -17,12 +17,9 @@ use tickwheel_jobs::{Client, StoreError};
 
 use crate::open::{Place, Sizes};
 
-/// The most rows of each list.
 pub(crate) const MOST_ROWS: usize = 100;
-/// The most running jobs that are listed.
 const MOST_RUNS: u64 = 4096;
 
-/// One reading of a queue.
 #[derive(Clone, Default, Serialize, Debug)]
 pub(crate) struct Figures {
     pub(crate) store: String,
@@ -40,6 +37,19 @@ pub(crate) struct Figures {
     /// Those first that let no job start now. `None`: too many jobs run to count them by limit.
     pub(crate) limits: Option<Vec<LimitRow>>,
     pub(crate) groups: Vec<GroupRow>,
+}
+
+impl Figures {
+    /// Returns how many runs completed and failed a second in the last minutes.
+    pub(crate) fn rates(&self) -> (f64, f64) {
+        let recent = &self.overview.recent;
+        (recent.completed_per_second, recent.failed_per_second)
+    }
+
+    #[cfg(feature = "top")]
+    pub(crate) fn dead_group(&self, name: &str) -> Option<&DeadGroup> {
+        self.dead_by_error.iter().find(|group| group.group.to_string() == name)
+    }
 }
 
 /// A queue, and its names.
@@ -71,7 +81,7 @@ impl Source {
         next_schedules.sort_by_key(|schedule| (schedule.is_paused, schedule.next.first().copied()));
         next_schedules.truncate(MOST_ROWS);
         let (runs, limits) = match overview.running {
-            0..=MOST_RUNS => (Some(self.runs(overview.running)?), Some(self.limits()?)),
+            0..=MOST_RUNS => (Some(self.runs()?), Some(self.limits()?)),
             _ => (None, None),
         };
         Ok(Figures {
@@ -90,10 +100,7 @@ impl Source {
     }
 
     /// Returns the jobs that run, those that have been due for the longest first.
-    fn runs(&self, running: u64) -> Result<Vec<JobRow>, StoreError> {
-        if running == 0 {
-            return Ok(Vec::new());
-        }
+    fn runs(&self) -> Result<Vec<JobRow>, StoreError> {
         Ok(self.view.jobs(&JobFilter::new(ListState::Running), None, MOST_ROWS)?.rows)
     }
 

@@ -13,7 +13,6 @@ use tickwheel_jobs::{Cancel, Client, JobId, JobInfo, StoreError};
 
 use super::tables::symbols;
 
-/// A change of jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verb {
     Retry,
@@ -31,28 +30,14 @@ impl Verb {
     }
 }
 
-/// Which jobs are changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Scope {
-    Job {
-        id: JobId,
-        kind: String,
-    },
-    /// The dead jobs of a group.
+    Job { id: JobId, kind: String },
     Group(DeadGroup),
-    /// The dead jobs of a kind.
-    Dead {
-        kind: String,
-        jobs: Number,
-    },
-    /// The pending jobs of a kind.
-    Pending {
-        kind: String,
-        jobs: u64,
-    },
+    Dead { kind: String, jobs: Number },
+    Pending { kind: String, jobs: u64 },
 }
 
-/// A verb and its jobs, as the question before the change names them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Change {
     pub(crate) verb: Verb,
@@ -67,7 +52,6 @@ fn number(jobs: u64, state: &str) -> String {
 }
 
 impl Change {
-    /// Returns the question, with the number of jobs and which they are.
     pub(crate) fn question(&self) -> String {
         let scope = match &self.scope {
             Scope::Job { id, kind } => format!("1 job of {}, {id}", symbols(kind)),

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use tickwheel_jobs::view::{HistoryRow, Time};
 
-/// The time that the curve shows.
 pub(crate) const SHOWN: Duration = Duration::from_secs(120);
 /// The rate of the head is an average of this time.
 const LATELY: Duration = Duration::from_secs(10);
@@ -27,7 +26,6 @@ pub(crate) struct Curve {
     last: Option<(Time, Vec<HistoryRow>)>,
 }
 
-/// The rates of a stretch of time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Sample {
     from: Time,
@@ -48,7 +46,6 @@ impl Sample {
 }
 
 impl Curve {
-    /// Adds a reading.
     pub(crate) fn add(&mut self, time: Time, minutes: &[HistoryRow]) {
         match &self.last {
             Some((last, _)) if time >= *last && time.since(*last) < SHORTEST => return,
@@ -102,7 +99,6 @@ impl Curve {
         (seconds > 0.0).then(|| (round(completed), round(failed)))
     }
 
-    /// Divides the shown time into this many points. Returns the sample at each, the oldest first.
     pub(crate) fn points(&self, points: usize) -> Vec<Option<Sample>> {
         let Some((end, _)) = &self.last else { return vec![None; points] };
         let of_point = |point: usize| {

@@ -24,6 +24,7 @@ use tickwheel_jobs::view::Time;
 use crate::top::ask::MOST_ROWS;
 use crate::top::curve::Sample;
 use crate::top::keys::HELP;
+use crate::top::lists::JobPage;
 use crate::top::state::{Mode, Opened, State, Tab};
 use crate::top::tables::{
     Column, Mood, Table, Width, age, facts, short, slowed, symbols, title, zero_rate,
@@ -50,8 +51,7 @@ pub(crate) fn draw(state: &State, frame: &mut Frame<'_>) {
         let body = Rect { y, height: end - y, ..area };
         match state.opened.last() {
             Some(Opened::Job { page, scroll, .. }) => {
-                let lines = page.as_ref().map(|page| page.job.as_ref().map(|job| &*job.lines));
-                job(state, lines, *scroll, body, buf);
+                job(state, page.as_ref(), *scroll, body, buf);
             }
             _ => match state.table() {
                 Some(table) => rows(state, &table, body, buf),
@@ -73,7 +73,6 @@ pub(crate) fn draw(state: &State, frame: &mut Frame<'_>) {
     }
 }
 
-/// Draws the names of the tables, or the name of the opened list or job.
 fn tabs(state: &State, area: Rect, buf: &mut Buffer) {
     let (y, end) = (area.y, area.right());
     let mut x = area.x;
@@ -106,23 +105,14 @@ fn tabs(state: &State, area: Rect, buf: &mut Buffer) {
     }
 }
 
-fn job(
-    state: &State,
-    lines: Option<Option<&[String]>>,
-    scroll: usize,
-    area: Rect,
-    buf: &mut Buffer,
-) {
-    match lines {
+fn job(state: &State, page: Option<&JobPage>, scroll: usize, area: Rect, buf: &mut Buffer) {
+    let gone = "there is no such job any more: it has completed, or was cancelled or deleted";
+    match page.map(|page| &page.job) {
         None => empty(state, "asking the store ..", area, buf),
-        Some(None) => {
-            let said =
-                "there is no such job any more: it has completed, or was cancelled or deleted";
-            empty(state, said, area, buf);
-        }
-        Some(Some(lines)) => {
-            let lines: Vec<Line<'_>> =
-                lines.iter().skip(scroll).map(|line| Line::from(&**line)).collect();
+        Some(None) => empty(state, gone, area, buf),
+        Some(Some(job)) => {
+            let lines = job.lines.iter().skip(scroll).map(|line| Line::from(&**line));
+            let lines: Vec<Line<'_>> = lines.collect();
             Paragraph::new(lines).wrap(Wrap { trim: false }).render(area, buf);
         }
     }
@@ -148,7 +138,6 @@ pub(crate) fn cells(text: &str) -> usize {
     Line::from(text).width()
 }
 
-/// Returns the text, cut to a width. `…` stands for the rest.
 fn fit(text: &str, width: usize) -> String {
     // A cell may have a character with many marks on it. They are cut off as well.
     let mut cut: String = text.chars().take(2 * width + 2).collect();
@@ -162,7 +151,6 @@ fn fit(text: &str, width: usize) -> String {
     cut
 }
 
-/// Returns the end of the text, cut to a width.
 fn fit_end(text: &str, width: usize) -> String {
     let turned = |text: &str| text.chars().rev().collect::<String>();
     turned(&fit(&turned(text), width))
@@ -189,7 +177,6 @@ fn empty(state: &State, said: &str, area: Rect, buf: &mut Buffer) {
 /// Figures that are older than this are said to be old.
 const OLD: Duration = Duration::from_secs(5);
 
-/// Draws the head. Returns the row below.
 fn head(state: &State, area: Rect, buf: &mut Buffer) -> u16 {
     let mut y = area.y;
     let end = area.right();
@@ -197,16 +184,14 @@ fn head(state: &State, area: Rect, buf: &mut Buffer) -> u16 {
         put(buf, area.x, y, end, "tickwheel-jobs top", bold());
         return problem(state, None, y + 1, area, buf);
     };
-    let mut status = Vec::new();
-    if figures.overview.is_paused {
-        status.push("PAUSED");
-    }
-    if state.is_frozen {
-        status.push("FROZEN");
-    }
-    let status = status.join(" ");
-    let status_at = end.saturating_sub(as_u16(cells(&status)));
-    put(buf, status_at, y, end, &status, style(state, Mood::Warning));
+    let status = match (figures.overview.is_paused, state.is_frozen) {
+        (true, true) => "PAUSED FROZEN",
+        (true, false) => "PAUSED",
+        (false, true) => "FROZEN",
+        (false, false) => "",
+    };
+    let status_at = end.saturating_sub(as_u16(cells(status)));
+    put(buf, status_at, y, end, status, style(state, Mood::Warning));
     let mut parts = title(figures);
     let rest: usize = parts[1..].iter().map(|part| cells(part) + 2).sum();
     let left = usize::from(status_at.saturating_sub(area.x)).saturating_sub(rest + 1);
@@ -216,12 +201,8 @@ fn head(state: &State, area: Rect, buf: &mut Buffer) -> u16 {
     y += 1;
 
     let rates = state.curve.lately();
-    let rates = rates.unwrap_or((
-        figures.overview.recent.completed_per_second,
-        figures.overview.recent.failed_per_second,
-    ));
     let mut x = area.x;
-    for fact in facts(figures, rates) {
+    for fact in facts(figures, rates.unwrap_or_else(|| figures.rates())) {
         let width = as_u16(cells(fact.name) + 1 + cells(&fact.value));
         if x > area.x && x + width > end {
             (x, y) = (area.x, y + 1);
@@ -253,10 +234,8 @@ fn problem(state: &State, read: Option<Time>, y: u16, area: Rect, buf: &mut Buff
 }
 
 const CURVE_ROWS: u16 = 3;
-/// The columns of the labels.
 const LABEL: u16 = 9;
 
-/// Draws the rate of the last two minutes. Failures make it red.
 fn curve(state: &State, area: Rect, buf: &mut Buffer) {
     let (x, end) = (area.x + LABEL, area.right());
     let columns = end.saturating_sub(x);
@@ -355,7 +334,6 @@ fn line(
     }
 }
 
-/// Returns the columns that have room, each with its width.
 fn columns(columns: &[Column], width: usize) -> Vec<(usize, usize)> {
     let least = |column: &Column| match column.width {
         Width::Fixed(width) | Width::Share(width) => width,
@@ -386,7 +364,6 @@ fn columns(columns: &[Column], width: usize) -> Vec<(usize, usize)> {
     }
 }
 
-/// Says why a table has no rows.
 fn nothing(state: &State) -> String {
     if let Some(place) = state.place()
         && !place.filter.is_empty()
@@ -419,7 +396,6 @@ fn nothing(state: &State) -> String {
     }
 }
 
-/// Draws the message, or the keys.
 fn footer(state: &State, area: Rect, buf: &mut Buffer) {
     let (x, y, end) = (area.x, area.y, area.right());
     if let Some(jobs) = state.under_way {
@@ -492,7 +468,6 @@ fn help(state: &State, area: Rect, buf: &mut Buffer) {
     boxed(state, "Keys", &lines, Style::new(), area, buf);
 }
 
-/// Draws lines in a box in the middle.
 fn boxed(
     state: &State,
     title: &str,

@@ -32,7 +32,6 @@ pub(crate) const HELP: &[(&str, &str)] = &[
 ];
 
 impl State {
-    /// Takes a key.
     pub(super) fn key(&mut self, key: KeyEvent) -> Option<Effect> {
         // Windows reports the release of a key too.
         if key.kind == KeyEventKind::Release {
@@ -127,7 +126,6 @@ impl State {
         None
     }
 
-    /// Moves the selection, or the lines of a job.
     fn step(&mut self, to: impl Fn(usize) -> usize) {
         if let Some(Opened::Job { scroll, page, .. }) = self.opened.last_mut() {
             let lines =
@@ -177,7 +175,6 @@ impl State {
         Some(Effect::Ask(self.view()))
     }
 
-    /// Opens the selected row.
     fn open(&mut self) -> Option<Effect> {
         if let Some(Opened::Job { .. }) = self.opened.last() {
             return None;
@@ -191,9 +188,7 @@ impl State {
             Tab::Kinds => Some(self.open_list(key, ListState::Pending, None)),
             Tab::Running => key.parse().ok().map(|id| self.open_job(id)),
             Tab::Dead => {
-                let group =
-                    figures.dead_by_error.iter().find(|group| group.group.to_string() == key)?;
-                let group = group.clone();
+                let group = figures.dead_group(&key)?.clone();
                 Some(self.open_list(group.kind.clone(), ListState::Dead, Some(group)))
             }
             Tab::Schedules => {
@@ -271,11 +266,8 @@ impl State {
             return if is_for { Ok(Scope::Job { id, kind }) } else { Err(wrong()) };
         }
         let figures = self.figures.as_ref().ok_or_else(none)?;
-        match self.tab {
-            Tab::Nodes | Tab::Schedules | Tab::Limits | Tab::Groups => {
-                return Err("there are no jobs to change here".to_owned());
-            }
-            Tab::Kinds | Tab::Running | Tab::Dead => {}
+        if matches!(self.tab, Tab::Nodes | Tab::Schedules | Tab::Limits | Tab::Groups) {
+            return Err("there are no jobs to change here".to_owned());
         }
         let key = self.selected().ok_or_else(none)?;
         match self.tab {
@@ -286,9 +278,7 @@ impl State {
                 Ok(Scope::Job { id: run.id, kind: run.kind.clone() })
             }
             Tab::Dead if verb != Verb::Cancel => {
-                let mut groups = figures.dead_by_error.iter();
-                let group = groups.find(|group| group.group.to_string() == key).ok_or_else(none)?;
-                Ok(Scope::Group(group.clone()))
+                Ok(Scope::Group(figures.dead_group(&key).ok_or_else(none)?.clone()))
             }
             Tab::Kinds => {
                 let row = figures.kinds.iter().find(|row| row.kind == key).ok_or_else(none)?;

@@ -18,7 +18,6 @@ use crate::text::{cut, now};
 
 /// The most jobs of a kind on a file that are sorted for a page.
 const MOST_SORTED: u64 = 100_000;
-/// The most characters of a line about a job.
 const LINE_CHARS: usize = 4096;
 
 /// The states of the lists of a kind, in the order of the arrow keys.
@@ -30,21 +29,17 @@ pub(crate) const STATES: [ListState; 5] = [
     ListState::Expired,
 ];
 
-/// Says whether the jobs of a list have ended.
 pub(crate) fn has_ended(state: ListState) -> bool {
     matches!(state, ListState::Dead | ListState::Completed | ListState::Expired)
 }
 
-/// Which jobs a list has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ListOf {
     pub(crate) kind: String,
     pub(crate) state: ListState,
-    /// Only the dead jobs of this group.
     pub(crate) group: Option<DeadGroup>,
 }
 
-/// A page of a list.
 #[derive(Clone, Debug)]
 pub(crate) struct List {
     pub(crate) of: ListOf,
@@ -56,7 +51,6 @@ pub(crate) struct List {
     pub(crate) note: Option<&'static str>,
 }
 
-/// Everything about a job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobPage {
     pub(crate) id: JobId,
@@ -64,7 +58,6 @@ pub(crate) struct JobPage {
     pub(crate) job: Option<OpenJob>,
 }
 
-/// A job, with a line for each of its fields.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenJob {
     pub(crate) kind: String,
@@ -72,7 +65,6 @@ pub(crate) struct OpenJob {
     pub(crate) lines: Vec<String>,
 }
 
-/// Reads the pages of one list after the other.
 pub(crate) struct Lists {
     source: Source,
     /// The list that was read last, the number of its last page, and the place of its next one.
@@ -107,7 +99,6 @@ impl Lists {
         Ok(List { of: of.clone(), page, jobs: list.rows, has_more: list.next.is_some(), note })
     }
 
-    /// Says whether a kind has more jobs on a file than are sorted for a page.
     fn is_too_long(&self, kind: &str) -> Result<bool, StoreError> {
         if !self.source.is_file {
             return Ok(false);
@@ -137,7 +128,6 @@ fn end_of_hour(time: SystemTime) -> SystemTime {
     SystemTime::UNIX_EPOCH + (end - Duration::from_millis(1))
 }
 
-/// Returns everything about a job as `show` prints it, with one field in each line.
 fn lines(job: &JobInfo, reasons: &[PendingReason]) -> Vec<String> {
     let mut page = Vec::new();
     // Writing to memory does not fail.

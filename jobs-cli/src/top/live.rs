@@ -33,7 +33,6 @@ use crate::open::Place;
 use crate::text::now;
 use crate::{Answer, Outcome};
 
-/// How often the figures are read.
 const EVERY: Duration = Duration::from_secs(1);
 /// How often the view compares the figures with the present.
 const TICK: Duration = Duration::from_millis(500);
@@ -110,7 +109,6 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()
     thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
-/// Sends the signals that end the process.
 #[cfg(unix)]
 fn wait_for_signals(to: Sender<Signal>) -> std::io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -200,7 +198,6 @@ fn ask(
     Ok(())
 }
 
-/// Makes a change, and reports its end.
 fn make(
     change: Change,
     writer: &dyn Fn() -> Answer<Writer>,
@@ -228,17 +225,14 @@ fn make(
     send(Event::Changed(made));
 }
 
-/// The terminal is taken over.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
-/// The terminal, until it is dropped.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
 impl Screen {
-    /// Takes over the terminal.
     pub(crate) fn take() -> io::Result<Screen> {
         HOOK.call_once(|| {
             let print = std::panic::take_hook();
@@ -285,7 +279,6 @@ pub(crate) fn is_taken() -> bool {
     TAKEN.load(Ordering::SeqCst)
 }
 
-/// Gives back the terminal, once.
 fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         // There may be no terminal any more. Then there is nothing to give back.

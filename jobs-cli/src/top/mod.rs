@@ -51,7 +51,6 @@ use crate::text;
 use crate::{Answer, Outcome};
 use ask::Source;
 
-/// Prints one reading.
 pub(crate) fn once(client: Client, place: &Place, json: bool, out: &mut impl Write) -> Answer {
     let figures = Source::new(client, place).figures()?;
     match json {
@@ -64,7 +63,6 @@ pub(crate) fn once(client: Client, place: &Place, json: bool, out: &mut impl Wri
 #[cfg(feature = "top")]
 pub(crate) use live::run as live;
 
-/// Says how to get the view.
 #[cfg(not(feature = "top"))]
 pub(crate) fn live<T>(_: Client, _: &Place, _: T) -> Answer {
     let cure = "`top --once` prints a page, `top --json` the same as JSON";

@@ -20,20 +20,17 @@ use super::tables::{self, Row, Table};
 pub(crate) enum Event {
     Key(ratatui::crossterm::event::KeyEvent),
     Resize(u16, u16),
-    /// The present, by the clock of the store.
     Tick(Time),
     Figures(Box<Figures>),
     List(List),
     Job(Box<JobPage>),
     /// The store did not answer a question.
     Problem(String),
-    /// The number of jobs that the change under way has come to.
     Progress(u64),
     /// A change has ended: a sentence about it, or the error.
     Changed(Result<String, String>),
 }
 
-/// A request of the view to its threads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
     Quit,
@@ -44,7 +41,6 @@ pub(crate) enum Effect {
     Stop,
 }
 
-/// A question to the store. Its answer has the figures too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum View {
     Figures,
@@ -68,7 +64,6 @@ impl Tab {
         [Tab::Kinds, Tab::Nodes, Tab::Running, Tab::Dead, Tab::Schedules, Tab::Limits, Tab::Groups];
 }
 
-/// Where the user is in a table.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Place {
     /// The key of the selected row.
@@ -79,7 +74,6 @@ pub(crate) struct Place {
     pub(crate) filter: String,
 }
 
-/// A list or a job that was opened.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "few are open")]
 pub(crate) enum Opened {
@@ -101,7 +95,6 @@ pub(crate) enum Opened {
 pub(crate) enum Mode {
     #[default]
     Normal,
-    /// The filter is typed.
     Filter,
     Help,
     Confirm(Change),
@@ -147,7 +140,6 @@ impl State {
         }
     }
 
-    /// Takes an event. Returns the request that follows from it.
     pub(crate) fn take(&mut self, event: Event) -> Option<Effect> {
         match event {
             Event::Key(key) => return self.key(key),

@@ -15,21 +15,16 @@ use super::ask::Figures;
 use crate::text::{cut, or_dash, shown, span, zone_name};
 use crate::{inspect, queue, settings};
 
-/// The importance of a text, which the screen shows by colors.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Mood {
     #[default]
     Plain,
-    /// It matters little.
     Quiet,
     Good,
-    /// Something waits for longer than it should.
     Warning,
-    /// Something has failed.
     Bad,
 }
 
-/// How wide a column is, in cells of the terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Width {
     Fixed(usize),
@@ -73,7 +68,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Makes a table with a row for each entry.
     fn of<T>(columns: &'static [Column], entries: &[T], row: impl Fn(&T) -> Row) -> Table {
         Table { columns, rows: entries.iter().map(row).collect() }
     }
@@ -164,7 +158,6 @@ const ENDED_COLUMNS: &[Column] = &[
     fixed("ID", 32, 3),
 ];
 
-/// Returns the kinds, in the order of a column.
 pub(crate) fn kinds(figures: &Figures, column: usize, is_descending: bool) -> Table {
     let mut kinds: Vec<&KindRow> = figures.kinds.iter().collect();
     kinds.sort_by(|a, b| {
@@ -348,7 +341,6 @@ pub(crate) fn overdue_mood(oldest_ms: u64) -> Mood {
     if oldest_ms > crate::inspect::OVERDUE_MS { Mood::Warning } else { Mood::Plain }
 }
 
-/// A figure of the head, and its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fact {
     pub(crate) name: &'static str,
@@ -388,12 +380,10 @@ pub(crate) fn facts(figures: &Figures, rates: (f64, f64)) -> Vec<Fact> {
     ]
 }
 
-/// Returns one line about the pauses, the holds and the limits set by hand, if there are any.
 pub(crate) fn slowed(figures: &Figures) -> Option<String> {
     settings::line(&figures.overview.slowdowns).map(|line| symbols(&line))
 }
 
-/// Returns the store, the queue, the time and the number of nodes.
 pub(crate) fn title(figures: &Figures) -> Vec<String> {
     let queue = figures.queue.as_deref().map_or("default".into(), symbols);
     let nodes = match figures.nodes.len() {
@@ -404,27 +394,20 @@ pub(crate) fn title(figures: &Figures) -> Vec<String> {
     vec![symbols(&figures.store), format!("queue {queue}"), clock(figures.overview.now), nodes]
 }
 
-/// Returns the time of day, with its zone.
 fn clock(time: Time) -> String {
     let shown = shown(time.to_system());
     let of_day = shown.split_once('T').map_or(&*shown, |(_, of_day)| of_day);
     format!("{} {}", of_day.get(..8).unwrap_or(of_day), zone_name())
 }
 
-/// The most characters of a cell.
 const CELL_CHARS: usize = 60;
-/// The most rows of a table.
 const PAGE_ROWS: usize = 20;
 
-/// Prints the figures for people. A list without entries is left out.
 pub(crate) fn print(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
     let paused = if figures.overview.is_paused { "  PAUSED" } else { "" };
     writeln!(out, "{}{paused}", title(figures).join("  "))?;
-    let rates =
-        (figures.overview.recent.completed_per_second, figures.overview.recent.failed_per_second);
-    let facts = facts(figures, rates);
-    let facts: Vec<String> =
-        facts.iter().map(|fact| format!("{} {}", fact.name, fact.value)).collect();
+    let facts = facts(figures, figures.rates()).into_iter();
+    let facts: Vec<String> = facts.map(|fact| format!("{} {}", fact.name, fact.value)).collect();
     writeln!(out, "{}", facts.join("  "))?;
     if let Some(line) = slowed(figures) {
         writeln!(out, "{line}")?;
@@ -447,7 +430,6 @@ pub(crate) fn print(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
     table("groups", &job_groups(figures), figures.groups.len(), out)
 }
 
-/// Prints the first rows of a table, of `all` that there are.
 fn table(name: &str, table: &Table, all: usize, out: &mut impl Write) -> io::Result<()> {
     if table.rows.is_empty() {
         return Ok(());
@@ -485,7 +467,6 @@ pub(crate) fn rate(rate: f64) -> String {
     if rate > 0.0 { zero_rate(rate) } else { "-".to_owned() }
 }
 
-/// Returns a rate, with `0` for none.
 pub(crate) fn zero_rate(rate: f64) -> String {
     match rate {
         _ if rate <= 0.0 => "0".to_owned(),
@@ -501,7 +482,6 @@ pub(crate) fn zero_rate(rate: f64) -> String {
     }
 }
 
-/// Returns a bound of the buckets of durations.
 pub(crate) fn bound(bound: Option<Bound>) -> String {
     match bound {
         None => "-".to_owned(),
@@ -514,7 +494,6 @@ fn age_of_ms(ms: u64) -> String {
     age(Duration::from_millis(ms))
 }
 
-/// Returns a duration, from a second on in whole seconds.
 pub(crate) fn age(age: Duration) -> String {
     match age.as_secs() {
         0 => format!("{}ms", age.as_millis()),
@@ -522,7 +501,6 @@ pub(crate) fn age(age: Duration) -> String {
     }
 }
 
-/// Returns the distance of a time from the present.
 pub(crate) fn distance(time: Time, now: Time) -> String {
     match time > now {
         true => format!("in {}", age(time.since(now))),

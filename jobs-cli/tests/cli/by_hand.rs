@@ -34,23 +34,6 @@ fn insert_makes_a_job_from_json() {
     let in_time = ok(&app.store, &["insert", "close-order", "-1", "--in", "2h"]);
     assert!(in_time.contains("in 1h 59m") || in_time.contains("in 2h"), "{in_time}");
 
-    for (args, named) in [
-        (&["insert", "close-order", "seven"] as &[&str], "no JSON"),
-        (&["insert", "close-order", "{\"a\":1"], "no JSON"),
-        (&["insert", "close", "7"], "\"close-order\""),
-        (&["insert", "close-order", "7", "--in", "1h", "--at", at], "--at"),
-        (&["insert", "close-order", "7", "--replace"], "--key"),
-        (&["insert", "close-order", "7", "--key", &"k".repeat(256)], "256"),
-        (&["insert", "close-order", "7", "--in", "70000000h"], "9999"),
-        (&["insert", "close-order", "7", "--in", "2h", "--expires", "1h"], "would expire"),
-    ] {
-        // A dry run refuses what the command refuses.
-        for more in [&[][..], &["--dry-run"]] {
-            let refused = call(&app.store, &[args, more].concat());
-            assert_eq!((refused.code, &*refused.out), (2, ""), "{args:?} {more:?}");
-            assert!(refused.err.contains(named), "{args:?} {more:?}: {}", refused.err);
-        }
-    }
     assert_eq!(app.jobs.count().unwrap().pending, 2);
     let args = ["insert", "close-order", "8", "--at", at, "--expires", "2126-11-22T10:05:00Z"];
     let said = ok(&app.store, &args);
@@ -73,24 +56,4 @@ fn run_schedule_makes_an_occurrence_now() {
     let absent = call(&app.store, &["run-schedule", "sweeps"]);
     assert_eq!((absent.code, &*absent.out), (1, ""));
     assert!(absent.err.contains("\"sweeps\"; there is \"sweep\""), "{}", absent.err);
-}
-
-/// A kind that the store never had is an error that names the known kinds, for every verb with `--kind`.
-#[test]
-fn unknown_kinds_are_named() {
-    let Some(app) = application() else { return };
-    app.jobs.insert(HOUR, Close(1)).unwrap();
-    for args in [
-        &["list", "--kind", "close-ordre"] as &[&str],
-        &["list", "dead", "--kind", "close-ordre"],
-        &["list", "schedules", "--kind", "close-ordre"],
-        &["retry", "--all", "--kind", "close-ordre"],
-        &["delete", "--all", "--kind", "close-ordre", "--yes"],
-        &["cancel", "--all", "--kind", "close-ordre", "--dry-run"],
-    ] {
-        let refused = call(&app.store, args);
-        assert_eq!((refused.code, &*refused.out), (2, ""), "{args:?}");
-        assert!(refused.err.contains("no kind \"close-ordre\"; there is"), "{}", refused.err);
-        assert!(refused.err.contains("\"close-order\""), "{}", refused.err);
-    }
 }

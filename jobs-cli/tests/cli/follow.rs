@@ -32,7 +32,8 @@ fn ended((child, mut out): (Child, BufReader<ChildStdout>), mut said: String) ->
     Ended { code: output.status.code().unwrap(), out: said, err }
 }
 
-/// `follow` prints each change of a job to its end. The exit code is 0 only if the job completed.
+/// `follow` prints each change of a job to its end. The exit code is 0 only if the job completed. `list ended` and `show`
+/// have the job, which is kept.
 #[test]
 fn follow_prints_each_change_and_tells_how_the_job_ended() {
     let Some(place) = place() else { return };
@@ -68,6 +69,11 @@ fn follow_prints_each_change_and_tells_how_the_job_ended() {
     // `follow` of a job that has ended prints its end.
     let again = ok(place.store(), &["follow", &id.to_string()]);
     assert!(again.contains("completed  attempt 2  took ") && again.lines().count() == 1, "{again}");
+    let kept = json(place.store(), &["list", "ended", "--json"]);
+    assert_eq!((ids(&kept), &kept[0]["state"]), (vec![&*id.to_string()], &"completed".into()));
+    assert!(kept[0]["took_ms"].is_u64() && kept[0]["ended"].is_string());
+    let page = ok(place.store(), &["show", &id.to_string()]);
+    assert!(page.contains("completed") && page.contains("took"), "{page}");
     jobs.shutdown().unwrap();
 }
 
@@ -108,25 +114,18 @@ fn inserted_job_is_followed_to_its_end() {
     assert!(dead.code == 1 && dead.out.contains("dead       attempt 1"), "{}", dead.out);
 }
 
-/// If the reader of its output goes, `follow` ends before the job changes, with the exit code 2. The job goes on.
+/// If the reader of its output goes, `follow` ends before the job changes, with the exit code 2. The job goes on, and so
+/// does a change of many jobs, to its end.
 #[cfg(unix)]
 #[test]
-fn follow_ends_with_its_reader() {
-    let Some(app) = application() else { return };
-    let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
-    let (mut follows, mut out) = begin(&app.store, &["follow", &id, "--timeout", "60s"]);
-    read_until(&mut out, &mut String::new(), "pending");
-    drop(out);
-    assert_eq!(follows.wait().unwrap().code(), Some(2));
-}
-
-/// A change of many jobs goes on to its end although the reader of the output has gone.
-#[cfg(unix)]
-#[test]
-fn change_of_many_jobs_outlives_its_reader() {
+fn follow_ends_with_its_reader_and_a_change_outlives_it() {
     let Some(app) = application() else { return };
     let insert = |n| app.jobs.insert(HOUR, Close(n)).unwrap().to_string();
     let ids: Vec<String> = (0..300).map(insert).collect();
+    let (mut follows, mut out) = begin(&app.store, &["follow", &ids[0], "--timeout", "60s"]);
+    read_until(&mut out, &mut String::new(), "pending");
+    drop(out);
+    assert_eq!(follows.wait().unwrap().code(), Some(2));
     let ids = ids.iter().map(|id| &**id);
     let args: Vec<&str> = ["cancel", "--yes"].into_iter().chain(ids).collect();
     let (mut cancels, out) = begin(&app.store, &args);

@@ -196,9 +196,10 @@ fn user_who_may_only_read_the_file_can_use_reading_verbs() {
     assert!(!names[1].exists() && !names[2].exists());
 }
 
-/// The log is where SQLite has it, beside the file that a symbolic link leads to.
+/// `stats` has the sizes of the file and of its log. The log is where SQLite has it, beside the file that a symbolic link
+/// leads to.
 #[test]
-fn stats_sees_the_log_behind_a_symbolic_link() {
+fn stats_has_the_sizes_behind_a_symbolic_link() {
     let app = application().unwrap();
     app.jobs.insert(HOUR, Close(1)).unwrap();
     let folder = Folder::new();
@@ -206,5 +207,7 @@ fn stats_sees_the_log_behind_a_symbolic_link() {
     std::os::unix::fs::symlink(&app.store, &link).unwrap();
     let stats = &json(&link, &["stats", "--json"])[0];
     assert_eq!(stats["pending"], 1);
-    assert!(stats["wal_bytes"].as_u64().unwrap() > 0);
+    for size in ["file_bytes", "wal_bytes"] {
+        assert!(stats[size].as_u64().unwrap() > 0, "{size}");
+    }
 }

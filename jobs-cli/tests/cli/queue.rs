@@ -1,8 +1,8 @@
-//! The commands about the whole queue: `errors`, `history`, `nodes`, `pause`, `resume`; and `list ended`.
+//! The commands about the whole queue: `errors`, `history`, `nodes`, `pause`, `resume`.
 
 use std::time::Duration;
 
-use tickwheel_jobs::{Keep, Limit};
+use tickwheel_jobs::Limit;
 
 use super::shared::*;
 
@@ -142,23 +142,6 @@ fn limits_are_listed() {
     assert_eq!(top["limits"].as_array().unwrap().len(), 4);
     let page = ok(&app.store, &["top", "--once"]);
     assert!(page.contains("\nlimits\n") && page.contains("0 of 7"), "{page}");
-}
-
-/// `list ended` shows completed jobs that are kept.
-#[test]
-fn ended_jobs_are_listed() {
-    let Some(app) = application() else { return };
-    app.jobs.kind::<Close>().keep_completed(Keep::last(10)).unwrap();
-    let id = app.jobs.insert(Duration::ZERO, Close(7)).unwrap();
-    wait_until(|| app.jobs.ended().count() == 1);
-    let ended = json(&app.store, &["list", "ended", "--json"]);
-    assert_eq!(
-        (ended[0]["id"].as_str(), &ended[0]["state"]),
-        (Some(&*id.to_string()), &"completed".into())
-    );
-    assert!(ended[0]["took_ms"].is_u64() && ended[0]["ended"].is_string());
-    let page = ok(&app.store, &["show", &id.to_string()]);
-    assert!(page.contains("completed") && page.contains("took"), "{page}");
 }
 
 /// P41: `stats`, `nodes` and `list` warn of jobs that are due while no process handles their kind, and of no others.

@@ -181,14 +181,17 @@ fn stats_counts_kinds_and_names_those_that_are_overdue() {
     assert_eq!(ok(&app.store, &["check"]), "ok: 3 jobs, 0 dead\n");
 }
 
-/// A wrong argument is named on stderr, with exit code 2 and no output.
+/// A command line that is not valid is refused with exit code 2. The error on stderr names the wrong argument or value,
+/// of an unknown kind also the known ones, and nothing is changed.
 #[test]
 fn argument_that_is_wrong_is_named() {
     let Some(app) = application() else { return };
     let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
     let id = id.as_str();
-    for (args, named) in [
-        (&["cancel", "seventeen"] as &[&str], "\"seventeen\""),
+    let unknown = "no kind \"close-ordre\"; there is \"close-order\"";
+    let long = "k".repeat(256);
+    let wrong: [(&[&str], &str); 50] = [
+        (&["cancel", "seventeen"], "\"seventeen\""),
         (&["reschedule", id, "--in", "soon"], "\"soon\""),
         (&["reschedule", id, "--in", "-5m"], "\"-5m\""),
         (&["reschedule", id, "--at", "tomorrow"], "\"tomorrow\""),
@@ -202,13 +205,57 @@ fn argument_that_is_wrong_is_named() {
         (&["delete", id, "--kind", "push"], "--kind"),
         (&["top", "--twice"], "--twice"),
         (&["--queue", "a b", "list"], "\"a b\""),
-    ] {
-        let refused = call(&app.store, args);
-        assert_eq!(refused.code, 2, "{args:?}: {}", refused.out);
-        assert!(refused.err.contains(named), "{args:?}: {}", refused.err);
-        assert!(refused.out.is_empty(), "{args:?}: {}", refused.out);
+        (&["list", "--kind", "close-ordre"], unknown),
+        (&["list", "dead", "--kind", "close-ordre"], unknown),
+        (&["list", "schedules", "--kind", "close-ordre"], unknown),
+        (&["retry", "--all", "--kind", "close-ordre"], unknown),
+        (&["delete", "--all", "--kind", "close-ordre", "--yes"], unknown),
+        (&["cancel", "--all", "--kind", "close-ordre"], unknown),
+        (&["insert", "close-order", "seven"], "no JSON"),
+        (&["insert", "close-order", "{\"a\":1"], "no JSON"),
+        (&["insert", "close-ordre", "7"], unknown),
+        (&["insert", "close-order", "7", "--in", "1h", "--at", "2126-11-22"], "--at"),
+        (&["insert", "close-order", "7", "--replace"], "--key"),
+        (&["insert", "close-order", "7", "--key", &long], "256"),
+        (&["insert", "close-order", "7", "--in", "70000000h"], "9999"),
+        (&["insert", "close-order", "7", "--in", "2h", "--expires", "1h"], "would expire"),
+        (&["limit", "--kind", "push", "--program"], "--none"),
+        (&["limit", "--kind", "push", "--none", "--program", "--running", "3"], "--program"),
+        (&["limit"], "--none"),
+        (&["limit", "--kind", "close-ordre", "--none"], unknown),
+        (&["limit", "--kind", "push", "--rate", "0/1s"], "`pause` and `hold` do that"),
+        (&["limit", "--kind", "push", "--rate", "10"], "10/1s"),
+        (&["limit", "--kind", "push", "--rate", "10/400d"], "366 days"),
+        (&["limit", "--kind", "push", "--burst", "3"], "--rate N/PERIOD"),
+        (&["limit", "--kind", "push", "--running", "0"], "--running"),
+        (&["limit", "--kind", "push", "--weight", "3"], "only a partition"),
+        (&["limit", "--each", "--running", "3"], "--kind"),
+        (&["limit", "--partition", "acme", "--running", "3"], "--kind"),
+        (&["limit", "--kind", "push", "--each", "--partition", "a", "--none"], "--partition"),
+        (&["hold"], "TIME"),
+        (&["hold", "-1h"], "'-1'"),
+        (&["hold", "--for", "5m"], "'--for'"),
+        (&["hold", "70000000h"], "9999"),
+        (&["hold", "1h", "--kind", "close-ordre"], unknown),
+        (&["pause", "--kind", "push", "--schedule", "a"], "--schedule"),
+        (&["keep", "--kind", "push"], "--none"),
+        (&["keep", "--kind", "push", "--none", "--last", "3"], "--none"),
+        (&["head-start", "--kind", "push", "100000d"], "ten years"),
+    ];
+    for (args, named) in wrong {
+        // A dry run refuses what the command refuses.
+        let has_dry_run = !["list", "top", "--queue", "pause"].contains(&args[0]);
+        for more in [&[][..], &["--dry-run"]].into_iter().take(1 + usize::from(has_dry_run)) {
+            let refused = call(&app.store, &[args, more].concat());
+            assert_eq!((refused.code, &*refused.out), (2, ""), "{args:?} {more:?}");
+            assert!(refused.err.contains(named), "{args:?} {more:?}: {}", refused.err);
+        }
     }
     assert!(app.jobs.get(id.parse().unwrap()).unwrap().is_some());
+    assert_eq!(
+        (app.jobs.count().unwrap().pending, app.jobs.queue().limits().unwrap()),
+        (1, vec![])
+    );
 }
 
 /// `--queue` opens an existing queue. For an absent one the command names those that exist.

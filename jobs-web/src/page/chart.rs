@@ -15,7 +15,6 @@ const HEIGHT: f64 = 100.0;
 const STEP: usize = 10;
 const BAR: usize = 7;
 
-/// The figure of a minute that a chart shows.
 #[derive(Clone, Copy)]
 enum Shows {
     Completed,
@@ -183,7 +182,6 @@ pub(crate) fn spark(values: &[u64], title: &str) -> Markup {
     }
 }
 
-/// A part of a whole as a bar.
 pub(crate) fn meter(part: u64, whole: u64, title: &str) -> Markup {
     let whole = whole.max(1);
     let class = if part >= whole { "b-warn" } else { "b" };

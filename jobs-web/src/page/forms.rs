@@ -37,11 +37,7 @@ fn field(of: &str, name: &str, label: &str, hint: &str) -> Markup {
     input(of, name, label, hint, false)
 }
 
-/// A field that must not be empty: otherwise the browser does not send the form.
-fn needed(of: &str, name: &str, label: &str, hint: &str) -> Markup {
-    input(of, name, label, hint, true)
-}
-
+/// A field with its label. A browser does not send the form if a field that is needed is empty.
 fn input(of: &str, name: &str, label: &str, hint: &str, is_needed: bool) -> Markup {
     let id = format!("{of}-{name}");
     html! {
@@ -80,16 +76,14 @@ fn numbers(of: &str) -> Markup {
     }
 }
 
-/// The forms of a limit and of a hold, each with the fields that choose its scope.
 fn limit_and_hold(frame: &Frame, of: &[(&str, &str)], limit: &Markup, hold: &Markup) -> Markup {
-    let hold = html! { (hold) (needed("hold", "for", "No start for", "30s, 5m")) };
+    let hold = html! { (hold) (input("hold", "for", "No start for", "30s, 5m", true)) };
     html! {
         (form(frame, "scopes/limit", of, limit, "Set the limit"))
         (form(frame, "scopes/hold", of, &hold, "Hold"))
     }
 }
 
-/// The limit and the hold of the queue.
 pub(crate) fn of_queue(frame: &Frame) -> Markup {
     html! {
         details.group {
@@ -101,14 +95,13 @@ pub(crate) fn of_queue(frame: &Frame) -> Markup {
     }
 }
 
-/// The limits, holds and pauses of a kind and its partitions.
 pub(crate) fn of_scopes(frame: &Frame, kind: &str, flow: Option<&str>) -> Markup {
     let limit = html! {
         (scopes("limit", flow, true))
         (numbers("limit"))
         (field("limit", "weight", "Weight", "of partitions"))
     };
-    let pause = needed("pause", "partition", "Partition", "");
+    let pause = input("pause", "partition", "Partition", "", true);
     let partition = [("scope", "partition"), ("kind", kind)];
     html! {
         div.card.pad.apart {
@@ -118,7 +111,6 @@ pub(crate) fn of_scopes(frame: &Frame, kind: &str, flow: Option<&str>) -> Markup
     }
 }
 
-/// How many completed jobs of a kind are kept, and its head start.
 pub(crate) fn of_kind(frame: &Frame, kind: &str) -> Markup {
     let of = [("kind", kind)];
     let keep = html! {
@@ -126,7 +118,7 @@ pub(crate) fn of_kind(frame: &Frame, kind: &str) -> Markup {
         (field("keep", "age", "for", "7d"))
         (field("keep", "bytes", "Bytes at most", ""))
     };
-    let head_start = needed("head", "by", "Head start", "1m; 0s: none");
+    let head_start = input("head", "by", "Head start", "1m; 0s: none", true);
     html! {
         div.card.pad.apart {
             (form(frame, "kinds/keep", &of, &keep, "Keep completed jobs"))

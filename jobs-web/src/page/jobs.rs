@@ -39,7 +39,9 @@ pub(crate) fn jobs_page(frame: &Frame, view: &Jobs) -> Markup {
         } @else {
             div.scroll id="rows" data-live tabindex="0" role="region" aria-label={ (name) " jobs" } { (job_table(frame, view)) }
         }
-        (pager(frame, "jobs", "A hundred jobs a page at most", view.newer.as_deref(), view.older.as_deref()))
+        @let to = |query: &Option<String>| query.as_ref().map(|query| format!("jobs?{query}"));
+        @let links = [("← Newer", Some("prev"), to(&view.newer)), ("Older →", Some("next"), to(&view.older))];
+        (pager(frame, "A hundred jobs a page at most", &links))
         @if frame.may_change && !view.list.rows.is_empty() && !view.changes.is_empty() { (bulk(frame, view)) }
     };
     layout::page(frame, &format!("{name} jobs"), &part)
@@ -256,9 +258,12 @@ fn short(id: &str) -> &str {
     id.get(..SHOWN_DIGITS).unwrap_or(id)
 }
 
-/// The changes: of the selected jobs, and of all that match. Each says which.
 fn bulk(frame: &Frame, view: &Jobs) -> Markup {
-    let (target, fields) = split("api/v1/bulk", &parameters(&view.filter));
+    let mut given = view.filter.pairs();
+    if given.len() == 1 {
+        given.push(("all", "yes"));
+    }
+    let (target, fields) = split("api/v1/bulk", &given);
     let all = match view.list.total {
         Some(total) if total.count == 1 => "The one that matches".to_owned(),
         Some(total) => format!("All {} that match", number(total)),
@@ -280,14 +285,6 @@ fn bulk(frame: &Frame, view: &Jobs) -> Markup {
             }
         }
     }
-}
-
-fn parameters(filter: &Filter) -> Vec<(&str, &str)> {
-    let mut given = filter.pairs();
-    if given.len() == 1 {
-        given.push(("all", "yes"));
-    }
-    given
 }
 
 fn changes(view: &Jobs, when: &str) -> Markup {

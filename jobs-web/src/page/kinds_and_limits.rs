@@ -48,7 +48,7 @@ pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
         @let next = view.next.as_deref().map(|next| link(view, &[("after", next)]));
         @let many = counted(view.rows.len() as u64, "kind", "kinds");
         @let said = format!("{many} of {}, the paused ones first, then by name", count(view.total));
-        (by_name(frame, &said, &link(view, &[]), next.as_deref()))
+        (by_name(frame, &said, &link(view, &[]), next))
         (section(frame, &view.limits, view.now))
         @if frame.may_change { (forms::of_queue(frame)) }
     };
@@ -230,7 +230,6 @@ fn rate(row: &LimitRow) -> Option<String> {
     Some(format!("{} in {}", count(jobs.into()), span(per)))
 }
 
-/// All scopes with a limit. Without one there is nothing.
 fn section(frame: &Frame, view: &Limits, now: Time) -> Markup {
     html! {
         @if !view.rows.is_empty() {
@@ -286,7 +285,6 @@ fn table_row(frame: &Frame, row: &LimitRow, now: Time) -> Markup {
     }
 }
 
-/// The buttons that lift a limit, a hold or a pause.
 fn lift(frame: &Frame, row: &LimitRow) -> Markup {
     let names = [("flow", &row.flow), ("kind", &row.kind), ("partition", &row.partition)];
     let names = names.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));

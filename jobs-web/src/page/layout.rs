@@ -14,9 +14,7 @@ pub(crate) struct Frame {
     pub(crate) title: String,
     /// The page of the menu that is marked. None if the menu does not name this page: a question, a problem.
     pub(crate) tab: Option<Read>,
-    /// The queue that the page shows.
     pub(crate) queue: String,
-    /// All queues of the dashboard, this one among them.
     pub(crate) queues: Vec<QueueLink>,
     /// The way from the page to the root of the dashboard: `./`, `../`, `../../`.
     pub(crate) root: String,
@@ -35,11 +33,9 @@ pub(crate) struct Frame {
     pub(crate) style: String,
     pub(crate) script: String,
     pub(crate) now: Time,
-    /// The page replaces its marked parts while it is shown.
     pub(crate) is_live: bool,
 }
 
-/// Another queue of the dashboard.
 pub(crate) struct QueueLink {
     pub(crate) name: String,
     pub(crate) is_current: bool,
@@ -47,7 +43,6 @@ pub(crate) struct QueueLink {
     pub(crate) link: String,
 }
 
-/// The outcome of an action.
 pub(crate) struct Said {
     pub(crate) text: String,
     /// The page of its job, from the root.
@@ -66,7 +61,6 @@ impl Frame {
         self.here.split_once('?').is_some_and(|(_, query)| query.contains("after="))
     }
 
-    /// Returns the link to a place of the dashboard, in this queue.
     pub(crate) fn link_in(&self, queue: &str, path: &str) -> String {
         let root = &self.root;
         if self.queues.first().is_none_or(|first| first.name == queue) {
@@ -79,7 +73,6 @@ impl Frame {
     }
 }
 
-/// Percent-encodes a text, for a value of a query.
 pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -93,7 +86,6 @@ pub(crate) fn encoded(text: &str) -> String {
     out
 }
 
-/// Prints parameters as a query.
 pub(crate) fn query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let pair = |(name, value): (&str, &str)| format!("{name}={}", encoded(value));
     pairs.into_iter().map(pair).collect::<Vec<_>>().join("&")
@@ -123,12 +115,10 @@ const KEYS: [(&str, &str); 7] = [
 /// An icon of no picture: without it, a browser asks the root of the server for one.
 const NO_ICON: &str = "data:,";
 
-/// Returns a page with this title around its own part.
 pub(crate) fn page(frame: &Frame, title: &str, part: &Markup) -> Markup {
     page_that_refreshes(frame, title, part, false)
 }
 
-/// Returns a page that a browser without the script loads again every two seconds, if it `refreshes`.
 pub(crate) fn page_that_refreshes(
     frame: &Frame,
     title: &str,
@@ -166,7 +156,6 @@ fn document(title: &str, dashboard: &str, of_the_head: &Markup, body: &Markup) -
     }
 }
 
-/// What the action has done that led to the page.
 fn said(frame: &Frame) -> Markup {
     html! {
         @if let Some(said) = &frame.said {
@@ -235,7 +224,6 @@ pub(crate) fn place(about: &About) -> String {
     }
 }
 
-/// A wheel with its hand.
 fn mark() -> Markup {
     html! {
         svg viewBox="0 0 20 20" aria-hidden="true" {

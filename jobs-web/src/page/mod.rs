@@ -29,7 +29,6 @@ use maud::{Markup, Render, html};
 
 use tickwheel_jobs::view::{Bound, Number, Time};
 
-/// The heading of a page, with what stands beside it.
 pub(crate) fn heading(title: &str, beside: &Markup) -> Markup {
     html! { div.head { h1.t { (shown(title)) } (beside) } }
 }
@@ -43,11 +42,9 @@ pub(crate) fn empty(title: &str, text: &str) -> Markup {
     html! { div.empty { strong { (title) } p { (text) } } }
 }
 
-/// How a form of one button looks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     Plain,
-    /// It loses something, and is asked for once more.
     Risky,
 }
 
@@ -172,41 +169,30 @@ pub(crate) fn table(
     }
 }
 
-/// The links to the first page of a list by name, and to the next one.
-pub(crate) fn by_name(frame: &Frame, said: &str, first: &str, next: Option<&str>) -> Markup {
+/// The links to further pages of a list: each with its text and its relation, if there is such a page.
+pub(crate) fn pager(
+    frame: &Frame,
+    said: &str,
+    links: &[(&str, Option<&str>, Option<String>)],
+) -> Markup {
     html! {
-        @if next.is_some() || frame.is_later_page() {
+        @if links.iter().any(|(.., to)| to.is_some()) {
             nav.pager aria-label="Further pages" {
                 span { (said) }
                 span.row {
-                    @if frame.is_later_page() { a.btn href=(frame.link(first)) { "← First" } }
-                    @if let Some(next) = next { a.btn rel="next" href=(frame.link(next)) { "Next →" } }
+                    @for (text, rel, to) in links {
+                        @if let Some(to) = to { a.btn rel=[*rel] href=(frame.link(to)) { (text) } }
+                    }
                 }
             }
         }
     }
 }
 
-/// The links to the page before and the page after, which are queries of the page at `path`.
-pub(crate) fn pager(
-    frame: &Frame,
-    path: &str,
-    shown: &str,
-    newer: Option<&str>,
-    older: Option<&str>,
-) -> Markup {
-    let link = |query: &str| frame.link(&format!("{path}?{query}"));
-    html! {
-        @if newer.is_some() || older.is_some() {
-            nav.pager aria-label="Further pages" {
-                span { (shown) }
-                span.row {
-                    @if let Some(newer) = newer { a.btn rel="prev" href=(link(newer)) { "← Newer" } }
-                    @if let Some(older) = older { a.btn rel="next" href=(link(older)) { "Older →" } }
-                }
-            }
-        }
-    }
+/// The links to the first page of a list by name, and to the next one.
+pub(crate) fn by_name(frame: &Frame, said: &str, first: &str, next: Option<String>) -> Markup {
+    let first = frame.is_later_page().then(|| first.to_owned());
+    pager(frame, said, &[("← First", None, first), ("Next →", Some("next"), next)])
 }
 
 /// Text of a job in one line: a character that would act is shown as a symbol.
@@ -260,7 +246,6 @@ pub(crate) fn acts(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A text with a capital letter at its beginning.
 pub(crate) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(|first| first.to_uppercase().to_string());
@@ -359,16 +344,14 @@ pub(crate) fn absolute(time: Time) -> String {
 
 /// A time to the second, without its day if that is today: `10:00:00`.
 pub(crate) fn clock(time: Time, now: Time) -> String {
-    let (text, today) = (absolute(time), absolute(now));
-    let parts = |text: &str| match text.split_once(' ') {
-        Some((day, rest)) => (day.to_owned(), rest.chars().take(8).collect::<String>()),
-        None => (String::new(), text.to_owned()),
-    };
-    let ((day, clock), (now_day, _)) = (parts(&text), parts(&today));
-    if day == now_day { clock } else { format!("{day} {clock}") }
+    let to_the_second = absolute(time).chars().take(19).collect::<String>();
+    match to_the_second.split_once(' ') {
+        Some((day, clock)) if absolute(now).starts_with(day) => clock.to_owned(),
+        _ => to_the_second,
+    }
 }
 
 /// The hour and minute of a time: `10:00`.
 pub(crate) fn minute(time: Time) -> String {
-    time.to_string().split('T').nth(1).unwrap_or_default().chars().take(5).collect()
+    time.to_string().chars().skip(11).take(5).collect()
 }

@@ -86,7 +86,7 @@ pub(crate) fn schedules_page(frame: &Frame, view: &Schedules) -> Markup {
         }
         @let next = view.next.as_deref().map(|next| format!("schedules?after={}", encoded(next)));
         @let many = counted(view.rows.len() as u64, "schedule", "schedules");
-        (by_name(frame, &format!("{many}, by name"), "schedules", next.as_deref()))
+        (by_name(frame, &format!("{many}, by name"), "schedules", next))
     };
     layout::page(frame, "Schedules", &part)
 }
@@ -116,7 +116,6 @@ fn schedule_row(frame: &Frame, schedule: &ScheduleRow, now: Time) -> Markup {
     }
 }
 
-/// The occurrences behind the next one.
 fn later(schedule: &ScheduleRow, now: Time) -> Markup {
     html! {
         @if schedule.next.len() < 2 { (or_dash(None::<&str>)) } @else {

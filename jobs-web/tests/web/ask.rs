@@ -10,7 +10,8 @@ use http::{HeaderMap, Method, Request};
 use http_body::Body as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tickwheel_jobs::{Builder, Client, Driver, Fail, Job, Jobs, Keep, Retry};
+use tickwheel_jobs::view::{KindFilter, View};
+use tickwheel_jobs::{Builder, Client, Driver, Fail, Job, JobInfo, Jobs, Keep, Retry};
 use tickwheel_jobs_web::{Access, Dashboard};
 use tower_service::Service;
 
@@ -76,6 +77,16 @@ pub(crate) fn on_stores(test: impl Fn(&Jobs, &Driver)) {
 pub(crate) fn run_due(driver: &Driver) {
     driver.advance(Duration::from_secs(1));
     driver.wait_idle();
+}
+
+/// Returns all that an action may change, in words.
+pub(crate) fn everything(jobs: &Jobs) -> String {
+    let view = View::new(jobs.client());
+    let kinds = view.kinds(&KindFilter::default(), None, 9).unwrap();
+    let partitions = view.kind("mail", 9).unwrap().partitions;
+    let all: Vec<JobInfo> = jobs.pending().chain(jobs.ended()).collect();
+    let (schedules, groups) = (jobs.schedules().list().unwrap(), jobs.groups().unwrap());
+    format!("{kinds:?} {partitions:?} {all:?} {schedules:?} {groups:?}")
 }
 
 /// Returns a dashboard whose readers may do everything.

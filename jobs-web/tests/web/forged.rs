@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::Method;
 
 use crate::ask::{full, mail, manual, request, send};
+use crate::parameters::World;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
@@ -66,11 +67,7 @@ fn forged_requests_are_refused() {
         }
     }
     // So is every other action.
-    for place in ["limit", "lift", "hold", "release", "pause"]
-        .map(|verb| format!("scopes/{verb}"))
-        .into_iter()
-        .chain(["keep", "head-start", "insert"].map(|verb| format!("kinds/{verb}")))
-    {
+    for (place, _) in World::new().actions() {
         for headers in [&[HOST, FORM, site("cross-site")][..], &[HOST, FORM]] {
             let request = request(Method::POST, &format!("/api/v1/{place}"), headers, "");
             let answer = send(&dashboard, request);

@@ -81,24 +81,6 @@ fn limits_are_on_the_page_of_the_kinds() {
     }
 }
 
-/// A page lists at most a hundred scopes, and says how many there are. The limit of a shown kind is at its kind, also
-/// if it is none of these.
-#[test]
-fn limits_of_a_shown_kind_are_there_behind_a_hundred_others() {
-    let (jobs, _driver) = manual();
-    for n in 0..120 {
-        jobs.kind_named(&format!("a{n:03}")).limit(Limit::running(1)).unwrap();
-    }
-    jobs.kind::<Mail>().limit(Limit::running(7)).unwrap();
-    jobs.insert(HOUR, mail("later")).unwrap();
-    let dashboard = full(jobs.client());
-    let kinds = get(&dashboard, "/api/v1/kinds").ok();
-    assert_eq!(texts(&kinds["limits"]["rows"], "scope").len(), 100);
-    assert_eq!(kinds["limits"]["total"], 121);
-    assert_eq!(row(&kinds["rows"], "kind", "mail")["limits"][0]["most_running"], 7);
-    assert!(get(&dashboard, "/kinds").text().contains("The first 100 of 121 scopes"));
-}
-
 /// The page of the groups has each group with its counts, the latest first, and at most a hundred.
 #[test]
 fn groups_have_a_page() {

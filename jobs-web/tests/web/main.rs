@@ -4,7 +4,6 @@ mod ask;
 mod bulk;
 mod forged;
 mod forms;
-mod hostile;
 #[path = "../../../jobs/tests/redis/installed.rs"]
 mod installed;
 mod limits;

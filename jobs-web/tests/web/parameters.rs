@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use tickwheel_jobs::JobByHand;
+use tickwheel_jobs::{Driver, GroupId, JobByHand, JobId, Jobs, Limit};
 
-use crate::ask::{full, get, group, mail, manual, post, request, run_due, send, submit};
+use crate::ask::{
+    Charge, everything, full, get, group, mail, manual, post, request, run_due, send, submit,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -43,6 +45,67 @@ const READS: [(&[&str], &[&str]); 6] = [
         ],
     ),
 ];
+
+/// A queue with something of each sort.
+pub(crate) struct World {
+    pub(crate) jobs: Jobs,
+    dead: JobId,
+    pending: JobId,
+    group: GroupId,
+    _driver: Driver,
+}
+
+impl World {
+    pub(crate) fn new() -> World {
+        let (jobs, driver) = manual();
+        let dead = jobs.insert(Duration::ZERO, mail("fail")).unwrap();
+        run_due(&driver);
+        let pending = jobs.insert(HOUR, mail("one")).unwrap();
+        jobs.schedule("s", HOUR, mail("s")).unwrap();
+        let group = jobs.group().add(HOUR, mail("member")).open().unwrap().id();
+        jobs.kind::<Charge>().pause().unwrap();
+        jobs.queue().limit(Limit::running(9)).unwrap();
+        jobs.queue().hold(HOUR).unwrap();
+        World { jobs, dead, pending, group, _driver: driver }
+    }
+
+    /// Returns each action, with a body that it takes.
+    pub(crate) fn actions(&self) -> Vec<(String, Value)> {
+        let World { dead, pending, group, .. } = self;
+        let of_jobs = [
+            (format!("jobs/{dead}/retry"), json!({})),
+            (format!("jobs/{dead}/again"), json!({})),
+            (format!("jobs/{dead}/delete"), json!({"confirm": true})),
+            (format!("jobs/{pending}/cancel"), json!({"confirm": true})),
+            (format!("jobs/{pending}/reschedule"), json!({"when": "2h"})),
+            (format!("groups/{group}/seal"), json!({"confirm": true})),
+            (format!("groups/{group}/cancel"), json!({"confirm": true})),
+        ];
+        let partition = json!({"scope": "partition", "kind": "mail", "partition": "acme"});
+        let others = [
+            ("queue/pause", json!({})),
+            ("queue/resume", json!({})),
+            ("kinds/pause", json!({"kind": "mail"})),
+            ("kinds/resume", json!({"kind": "charge"})),
+            ("scopes/pause", partition.clone()),
+            ("scopes/resume", partition),
+            ("kinds/keep", json!({"kind": "mail", "last": 7, "age": "1d"})),
+            ("kinds/head-start", json!({"kind": "mail", "by": "1m"})),
+            ("kinds/insert", json!({"kind": "mail", "payload": "{}", "key": "a"})),
+            ("scopes/limit", json!({"scope": "queue", "rate": 7, "per": "1m"})),
+            ("scopes/lift", json!({"scope": "queue", "program": true})),
+            ("scopes/hold", json!({"scope": "flow", "flow": "bank", "for": "1m"})),
+            ("scopes/release", json!({"scope": "queue"})),
+            ("schedules/run", json!({"schedule": "s"})),
+            ("schedules/pause", json!({"schedule": "s"})),
+            ("schedules/unschedule", json!({"schedule": "s", "confirm": true})),
+            ("bulk/1/stop", json!({})),
+            ("bulk", json!({"action": "delete", "state": "dead", "kind": "mail", "confirm": 1})),
+            ("bulk", json!({"action": "cancel", "id": [pending.to_string()], "confirm": 1})),
+        ];
+        of_jobs.into_iter().chain(others.map(|(place, body)| (place.to_owned(), body))).collect()
+    }
+}
 
 /// P92: A place refuses the names of other places, another case, a name twice, and an empty value.
 #[test]
@@ -137,62 +200,17 @@ fn searches_may_have_empty_fields() {
 /// Then nothing is changed.
 #[test]
 fn actions_refuse_parameters_that_they_do_not_know() {
-    let (jobs, driver) = manual();
-    let dead = jobs.insert(Duration::ZERO, mail("fail")).unwrap();
-    run_due(&driver);
-    let pending = jobs.insert(HOUR, mail("one")).unwrap();
-    jobs.schedule("s", HOUR, mail("s")).unwrap();
-    let open = jobs.group().add(HOUR, mail("member")).open().unwrap();
-    let members = open.id();
+    let world = World::new();
+    let (jobs, dead) = (&world.jobs, world.dead);
     let dashboard = full(jobs.client());
     let group = group(&dashboard, "fail");
-    let look = || {
-        let id = |id| format!("{:?}", jobs.get(id).unwrap());
-        let paused =
-            (jobs.queue().is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
-        let schedules = jobs.schedules().list().unwrap();
-        let limits = jobs.queue().limits().unwrap();
-        let kind = get(&full(jobs.client()), "/api/v1/kind?kind=mail").ok();
-        let kind = [&kind["keeps"], &kind["head_start_ms"], &kind["partitions"]].map(Value::clone);
-        let count = jobs.count().unwrap();
-        (id(dead), id(pending), count, schedules, paused, open.info().unwrap(), limits, kind)
-    };
-    let before = look();
+    let before = everything(jobs);
     let delete = json!({"action": "delete", "state": "dead", "kind": "mail", "confirm": 1});
-    let of_ids = json!({"action": "cancel", "id": [pending.to_string()], "confirm": 1});
-    // Each place with a body that it takes.
-    let places = [
-        (format!("jobs/{dead}/retry"), json!({})),
-        (format!("jobs/{dead}/delete"), json!({"confirm": true})),
-        (format!("jobs/{pending}/cancel"), json!({"confirm": true})),
-        (format!("jobs/{pending}/reschedule"), json!({"when": "2h"})),
-        ("queue/pause".to_owned(), json!({})),
-        ("kinds/pause".to_owned(), json!({"kind": "mail"})),
-        (
-            "scopes/pause".to_owned(),
-            json!({"scope": "partition", "kind": "mail", "partition": "acme"}),
-        ),
-        ("kinds/keep".to_owned(), json!({"kind": "mail", "last": 7, "age": "1d"})),
-        ("kinds/head-start".to_owned(), json!({"kind": "mail", "by": "1m"})),
-        ("kinds/insert".to_owned(), json!({"kind": "mail", "payload": "{}", "key": "a"})),
-        ("scopes/limit".to_owned(), json!({"scope": "queue", "rate": 7, "per": "1m"})),
-        ("scopes/lift".to_owned(), json!({"scope": "each_partition", "kind": "mail"})),
-        ("scopes/hold".to_owned(), json!({"scope": "flow", "flow": "bank", "for": "1m"})),
-        ("scopes/release".to_owned(), json!({"scope": "kind", "kind": "mail"})),
-        ("schedules/run".to_owned(), json!({"schedule": "s"})),
-        ("schedules/pause".to_owned(), json!({"schedule": "s"})),
-        ("schedules/unschedule".to_owned(), json!({"schedule": "s", "confirm": true})),
-        (format!("groups/{members}/seal"), json!({"confirm": true})),
-        (format!("groups/{members}/cancel"), json!({"confirm": true})),
-        ("bulk/1/stop".to_owned(), json!({})),
-        ("bulk".to_owned(), delete.clone()),
-        ("bulk".to_owned(), of_ids.clone()),
-    ];
     let is_setting = |place: &str| {
         let verb = place.rsplit('/').next().unwrap_or_default();
         ["limit", "lift", "hold", "release", "keep", "head-start"].contains(&verb)
     };
-    for (place, right) in &places {
+    for (place, right) in &world.actions() {
         let mut wrong: Vec<(String, Value)> =
             ["Kind", "kinds", "errors", "error", "ids", "n", "", "limit", "after", "was"]
                 .into_iter()
@@ -212,7 +230,7 @@ fn actions_refuse_parameters_that_they_do_not_know() {
             ];
             let others = others.into_iter().filter(|other| name != "back" || !other.is_string());
             wrong.extend(others.map(|other| (name.to_owned(), other)));
-            let is_flag = name == "confirm" && place != "bulk";
+            let is_flag = name == "program" || name == "confirm" && place != "bulk";
             wrong.push((name.to_owned(), if is_flag { json!(1) } else { json!(true) }));
             if !matches!(name, "confirm" | "last" | "rate") {
                 wrong.push((name.to_owned(), json!(7)));
@@ -229,14 +247,14 @@ fn actions_refuse_parameters_that_they_do_not_know() {
                 "{place} {body}: {}",
                 answer.text()
             );
-            assert_eq!(look(), before, "{place} {body}");
+            assert_eq!(everything(jobs), before, "{place} {body}");
         }
         // A form: an unknown name, and a name twice.
         for form in ["n=1", "back=kinds&back=kinds"] {
             let answer = submit(&dashboard, &format!("/api/v1/{place}"), form);
             assert_eq!(answer.status, 400, "{place} {form}");
         }
-        assert_eq!(look(), before, "{place}");
+        assert_eq!(everything(jobs), before, "{place}");
     }
     // A name twice in one object.
     let twice = r#"{"kind": "mail", "kind": "charge"}"#;
@@ -244,7 +262,7 @@ fn actions_refuse_parameters_that_they_do_not_know() {
     let twice = request(Method::POST, "/api/v1/kinds/pause", &headers, twice);
     let answer = send(&dashboard, twice);
     assert!(answer.status == 400 && answer.text().contains("kind comes twice"), "{answer:?}");
-    assert_eq!(look(), before);
+    assert_eq!(everything(jobs), before);
     // A bulk without a filter needs a word, and no two things at once.
     for (name, value) in [
         ("kind", Value::Null),
@@ -262,7 +280,7 @@ fn actions_refuse_parameters_that_they_do_not_know() {
         let answer = post(&dashboard, "/api/v1/bulk", &body);
         assert_eq!(answer.status, 400, "{body}: {}", answer.text());
     }
-    assert_eq!(look(), before);
+    assert_eq!(everything(jobs), before);
     let all = json!({"action": "delete", "state": "dead", "all": true});
     assert_eq!(post(&dashboard, "/api/v1/bulk", &all).ok()["jobs"]["count"], 1);
     let of_group = json!({"action": "delete", "state": "dead", "group": group});

@@ -235,24 +235,16 @@ fn actions_without_a_name_are_refused() {
         let answer = post(&dashboard, &format!("/api/v1/{path}"), &json!({}));
         (answer.status, answer.text().to_owned())
     };
-    for (path, name) in [
-        ("kinds/pause", "kind"),
-        ("kinds/resume", "kind"),
-        ("kinds/keep", "kind"),
-        ("kinds/head-start", "kind"),
-        ("kinds/insert", "kind"),
-        ("scopes/limit", "scope"),
-        ("scopes/lift", "scope"),
-        ("scopes/hold", "scope"),
-        ("scopes/release", "scope"),
-        ("schedules/run", "schedule"),
-        ("schedules/pause", "schedule"),
-        ("schedules/resume", "schedule"),
-        ("schedules/unschedule", "schedule"),
+    for (name, verbs) in [
+        ("kind", &["pause", "resume", "keep", "head-start", "insert"][..]),
+        ("scope", &["limit", "lift", "hold", "release"]),
+        ("schedule", &["run", "pause", "resume", "unschedule"]),
     ] {
-        let (status, text) = act(path);
-        assert_eq!(status, 400, "{path}");
-        assert!(text.contains(&format!("the parameter {name} is missing")), "{path}: {text}");
+        for verb in verbs {
+            let (status, text) = act(&format!("{name}s/{verb}"));
+            let is_told = text.contains(&format!("the parameter {name} is missing"));
+            assert!(status == 400 && is_told, "{verb}: {text}");
+        }
     }
     for scope in ["kind", "flow", "each_partition", "partition", "else"] {
         for verb in ["limit", "lift", "hold", "release"] {

@@ -165,54 +165,33 @@ fn dashboard_has_several_queues() {
     assert!(page.text().contains("href=\"../jobs?queue=charges\""), "{}", page.text());
 }
 
-/// A request that is dropped before its answer does no harm.
+/// A request that is dropped before its answer ends no thread, nor does one with a value whose drop panics, or one whose
+/// waker panics.
 #[test]
-fn dashboard_survives_requests_that_are_dropped() {
-    let (jobs, _driver) = manual();
-    let dashboard = full(jobs.client());
-    for _ in 0..50 {
-        drop(begin(&dashboard, request(Method::GET, "/", &[], "")));
-    }
-    assert_eq!(get(&dashboard, "/").status, 200);
-}
-
-/// A value of a request whose drop fails.
-#[derive(Clone)]
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        assert!(std::thread::current().name() != Some("tickwheel-web"), "a drop that fails");
-    }
-}
-
-/// A request that carries a value whose drop panics ends no thread.
-#[test]
-fn drop_that_panics_ends_no_thread() {
-    let (jobs, _driver) = manual();
-    let dashboard = full(jobs.client());
-    for _ in 0..3 {
-        let mut request = request(Method::GET, "/api/v1/overview", &[], "");
-        request.extensions_mut().insert(Bomb);
-        assert_eq!(crate::ask::send(&dashboard, request).status, 200);
-    }
-    assert_eq!(get(&dashboard, "/healthz").status, 200);
-}
-
-/// A waker that panics ends no thread.
-#[test]
-fn waker_that_panics_ends_no_thread() {
+fn requests_that_do_harm_end_no_thread() {
     struct Loud;
     impl std::task::Wake for Loud {
         fn wake(self: Arc<Self>) {
             panic!("a waker that fails");
         }
     }
+    #[derive(Clone)]
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            assert!(std::thread::current().name() != Some("tickwheel-web"), "a drop that fails");
+        }
+    }
     let (jobs, _driver) = manual();
     let dashboard = full(jobs.client());
+    let of_page = || request(Method::GET, "/", &[], "");
+    (0..50).for_each(|_| drop(begin(&dashboard, of_page())));
     let waker = std::task::Waker::from(Arc::new(Loud));
     for _ in 0..3 {
-        let mut answer = dashboard.clone().call(request(Method::GET, "/", &[], ""));
+        let mut with_bomb = of_page();
+        with_bomb.extensions_mut().insert(Bomb);
+        assert_eq!(crate::ask::send(&dashboard, with_bomb).status, 200);
+        let mut answer = dashboard.clone().call(of_page());
         let _ = answer.as_mut().poll(&mut std::task::Context::from_waker(&waker));
     }
     assert_eq!(get(&dashboard, "/healthz").status, 200);

@@ -145,7 +145,6 @@ fn limit_and_group(jobs: &Jobs, groups: u64) {
     }
 }
 
-/// Returns the steps of each question.
 fn steps_of_questions(path: &Path, pending: u64, dead: u64) -> Vec<i64> {
     fill_with_ended(path, dead);
     let (jobs, driver) = open(path).manual().unwrap();

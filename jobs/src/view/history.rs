@@ -114,7 +114,6 @@ impl View {
         })
     }
 
-    /// Returns the last sixty minutes of the queue or of a kind.
     pub(super) fn minutes(
         &self,
         kind: Option<&str>,
@@ -203,7 +202,6 @@ impl Rates {
     }
 }
 
-/// Returns a rate, rounded to thousandths.
 fn per_second(events: u64, seconds: f64) -> f64 {
     (events as f64 / seconds * 1000.0).round() / 1000.0
 }

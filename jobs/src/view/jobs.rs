@@ -20,7 +20,6 @@ use crate::values::info::{JobInfo, JobState, Number};
 use crate::values::pending_reason::PendingReason;
 use crate::values::time::Millis;
 
-/// How many jobs the store is asked for at once.
 const STEP: usize = 256;
 /// The most records that a search reads. A search ends with the page that reaches it.
 const MOST_SEARCHED: u64 = 6_000;
@@ -28,7 +27,6 @@ const MOST_SEARCHED: u64 = 6_000;
 const MOST_SEARCHED_ON_A_SERVER: u64 = 1_000;
 /// The most bytes of jobs that a search reads. It ends with the page, of about 1 MiB, that reaches it.
 pub(crate) const MOST_BYTES: usize = 8 << 20;
-/// The most characters of an error or a progress in a row.
 const CELL_CHARS: usize = 200;
 
 /// The jobs of a list, by their state.
@@ -233,7 +231,6 @@ pub struct TimelineStep {
     pub error: Option<String>,
 }
 
-/// The part of a list that was read.
 struct Found {
     jobs: Vec<JobInfo>,
     /// The place after the last record that was looked at, unless that was the last of the list.
@@ -331,12 +328,10 @@ impl View {
         self.client.answer_of(request::page(page))
     }
 
-    /// Returns how many records a search reads.
     fn most_searched(&self) -> u64 {
         if self.is_on_server() { MOST_SEARCHED_ON_A_SERVER } else { MOST_SEARCHED }
     }
 
-    /// Returns how many jobs the list has, if that is known.
     fn total(&self, filter: &JobFilter) -> Result<Option<Number>, StoreError> {
         if filter.is_set() {
             return Ok(None);
@@ -544,7 +539,6 @@ impl JobFilter {
         self.key.as_deref().filter(|_| self.state.set() == JobSet::Alive)
     }
 
-    /// Returns the first and the last due time of the list.
     fn times(&self, now: Millis) -> (Millis, Millis) {
         let from = self
             .from
@@ -553,13 +547,11 @@ impl JobFilter {
         (from, if self.state == ListState::Overdue { to.min(now) } else { to })
     }
 
-    /// Returns the place of a job in the list.
     fn place_of(&self, job: &JobInfo) -> PageKey {
         let ended = job.ended.filter(|_| matches!(self.state.set(), JobSet::Ended(_)));
         (Millis::present(ended.unwrap_or(job.due)), job.id)
     }
 
-    /// Says whether a job belongs to the list.
     fn takes(&self, job: &JobInfo, redactor: &Redactor, now: Millis) -> bool {
         let state = match self.state.set() {
             JobSet::Alive if self.state == ListState::Retrying && job.failures == 0 => false,
@@ -584,7 +576,6 @@ impl JobFilter {
             && self.text.as_ref().is_none_or(|text| redactor.has(job, &text.to_lowercase()))
     }
 
-    /// Says whether a group of dead jobs belongs to the list, by its kind and the first line of its error.
     fn takes_group(&self, kind: &str, error: &str) -> bool {
         self.kind.as_ref().is_none_or(|wanted| wanted == kind)
             && self.group.is_none_or(|wanted| wanted == group_of(kind, error))

@@ -165,15 +165,9 @@ struct Asked {
     stored: Vec<(String, String)>,
     settings: QueueSettings,
     nodes: Vec<NodeInfo>,
-    gauges: HashMap<String, KindGauges>,
+    gauges: Vec<KindGauges>,
     groups: Vec<DeadByError>,
     dead: HashMap<String, u64>,
-}
-
-impl Asked {
-    fn gauges(&self) -> Vec<KindGauges> {
-        self.gauges.values().cloned().collect()
-    }
 }
 
 impl View {
@@ -221,7 +215,7 @@ impl View {
             _ => false,
         };
         let (partitions, limits) =
-            self.limits_of(&asked.stored, &asked.gauges(), most, &one, is_its)?;
+            self.limits_of(&asked.stored, &asked.gauges, most, &one, is_its)?;
         let [(_, jobs)] = one;
         Ok(KindPage {
             now: Time(asked.now),
@@ -238,15 +232,13 @@ impl View {
         for group in &groups {
             *dead.entry(group.kind.clone()).or_default() += group.jobs;
         }
-        let gauges = self.gauges()?.into_iter().map(|kind| (kind.kind.clone(), kind)).collect();
-        let stored = self.stored_settings()?;
+        let (gauges, stored) = (self.gauges()?, self.stored_settings()?);
         let settings = QueueSettings::of(&stored);
         let mut nodes = self.client.nodes()?;
         nodes.retain(|node| self.is_there(node));
         Ok(Asked { now: self.present(), stored, settings, nodes, gauges, groups, dead })
     }
 
-    /// Returns the kinds of `all` at the places `rows`. The range may go beyond the last kind.
     fn rows_of(
         &self,
         asked: &Asked,
@@ -257,7 +249,7 @@ impl View {
         let (end, most) = (all.len().min(rows.end), rows.len());
         let (shown, is_last) = (&all[rows.start..end], end == all.len());
         let (limits, of_kinds) =
-            self.limits_of(&asked.stored, &asked.gauges(), most, shown, |_| true)?;
+            self.limits_of(&asked.stored, &asked.gauges, most, shown, |_| true)?;
         let row =
             |((name, jobs), limits): (&(String, u64), _)| self.kind_row(asked, name, *jobs, limits);
         Ok(Kinds {
@@ -280,7 +272,7 @@ impl View {
     ) -> Result<KindRow, StoreError> {
         let Asked { now, settings, .. } = asked;
         let minutes = self.minutes(Some(name), *now)?;
-        let gauges = asked.gauges.get(name);
+        let gauges = asked.gauges.iter().find(|its| its.kind == name);
         let running = gauges.map_or(0, |its| its.claimed);
         let overdue = gauges.and_then(|its| its.oldest_overdue);
         let next_due = match overdue {
@@ -314,7 +306,6 @@ impl View {
         })
     }
 
-    /// Returns each kind with its jobs by state.
     pub(super) fn gauges(&self) -> Result<Vec<KindGauges>, StoreError> {
         self.client.answer_of(request::gauges())
     }

@@ -12,7 +12,6 @@ use crate::values::error::StoreError;
 use crate::values::schedule::Rule;
 use crate::values::time::Millis;
 
-/// How many occurrences of a schedule are shown.
 const NEXT: usize = 5;
 
 /// Schedules of a queue.
@@ -141,7 +140,6 @@ impl View {
         })
     }
 
-    /// Returns the schedules, with their rules.
     pub(super) fn stored_schedules(&self) -> Result<Vec<StoredSchedule>, StoreError> {
         self.client.answer_of(request::schedules())
     }
@@ -245,7 +243,6 @@ fn in_words(schedule: &StoredSchedule) -> String {
     if schedule.schedule.without_overlap { format!("{rule}, without overlap") } else { rule }
 }
 
-/// Returns a period in its largest whole unit: `every 5 minutes`.
 fn every(ms: u64) -> String {
     let units = [
         (604_800_000, "week"),

@@ -88,12 +88,10 @@ impl View {
         self.client.dispatcher.clock.now().millis()
     }
 
-    /// Returns the settings of the queue as they are stored.
     pub(super) fn stored_settings(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.client.answer_of(request::settings())
     }
 
-    /// Says whether a node counts as alive.
     pub(super) fn is_there(&self, node: &NodeInfo) -> bool {
         node.is_there(self.is_on_server(), self.present().to_system())
     }

@@ -72,7 +72,6 @@ impl Redactor {
         }
     }
 
-    /// Returns a payload, a result or a progress in its redacted form, and its format.
     fn text(&self, kind: &str, part: Part, bytes: &[u8]) -> (String, &'static str) {
         if self.0.is_none()
             && let Ok(text) = str::from_utf8(bytes)
@@ -99,7 +98,6 @@ impl Redactor {
         self.text(kind, part, bytes).0
     }
 
-    /// Returns the whole of a part, for a download.
     pub(crate) fn whole(&self, kind: &str, part: Part, bytes: Vec<u8>) -> Vec<u8> {
         if self.0.is_none() {
             return bytes;
@@ -107,7 +105,6 @@ impl Redactor {
         self.line(kind, part, &bytes).into_bytes()
     }
 
-    /// Returns a part as a page shows it.
     pub(crate) fn content(&self, kind: &str, part: Part, bytes: &[u8]) -> Content {
         let size = bytes.len();
         let (text, format) = match (size > FORMATTED_BYTES, &self.0) {
@@ -134,7 +131,6 @@ impl Redactor {
         plain(value)
     }
 
-    /// Returns the first line of an error, as a group has it.
     pub(crate) fn first_line(&self, kind: &str, error: &str) -> String {
         self.error(kind, error.lines().next().unwrap_or_default())
     }

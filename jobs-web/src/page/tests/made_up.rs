@@ -81,35 +81,22 @@ pub(super) fn exactly(count: u64) -> Number {
     Number { count, is_exact: true }
 }
 
-/// Numbers that look like those of an hour.
-fn wave(at: u64, most: u64) -> u64 {
-    let (slow, fast) = (at * 37 % 61, at * at * 7 % 23);
-    most * (40 + slow / 3 + fast) / 100
-}
-
 pub(super) fn minutes(is_empty: bool) -> Vec<HistoryRow> {
-    let of = |at: u64| {
-        let completed = if is_empty { 0 } else { wave(at, 1240) };
-        let failed = if is_empty || at % 9 > 3 { 0 } else { wave(at, 14) };
-        let late = [2, 3, 5, 5, 10, 25, 10, 5, 50, 10][at as usize % 10];
-        let late = if (38..43).contains(&at) { 30_000 } else { late };
+    let bound = |ms| (!is_empty).then_some(Bound::from_ms(ms));
+    let of = |minute: i64| {
+        let completed = if is_empty { 0 } else { 1240 + minute as u64 };
         made!(HistoryRow {
-            begin: at_minute(at),
+            begin: at((minute - 59) * 60 - 30),
             inserted: completed + 3,
             completed,
-            failed,
-            retried: failed,
-            late_p50_ms: (!is_empty).then_some(Bound::from_ms(2)),
-            late_p99_ms: (!is_empty).then_some(Bound::from_ms(late)),
-            took_p50_ms: (!is_empty).then_some(Bound::from_ms(25)),
-            took_p99_ms: (!is_empty).then_some(Bound::from_ms(500)),
+            failed: completed / 100,
+            late_p50_ms: bound(2),
+            late_p99_ms: bound(30_000),
+            took_p50_ms: bound(25),
+            took_p99_ms: bound(500),
         })
     };
     (0..60).map(of).collect()
-}
-
-fn at_minute(minute: u64) -> Time {
-    at((minute as i64 - 59) * 60 - 30)
 }
 
 pub(super) fn overview(change: Change<'_>) -> OverviewPage {
@@ -184,14 +171,14 @@ pub(super) fn kinds(many: usize, change: Change<'_>) -> Kinds {
         let ms = |ms: u64| (!is_idle).then_some(ms);
         made!(KindRow {
             kind: change(&name),
-            pending: if is_idle { 0 } else { wave(at_64, 12_000) },
+            pending: if is_idle { 0 } else { 12_000 },
             running: at_64 % 4,
             oldest_overdue_ms: (n % 5 == 1).then_some(252_000),
             next_due: (n % 5 != 3).then(|| at(90 + 777 * n as i64)),
             dead: exactly(if n % 4 == 2 { 344 } else { 0 }),
             is_paused: n % 8 == 3,
             has_node: n % 8 != 2,
-            completed_per_minute: if is_idle { 0 } else { wave(at_64, 60) },
+            completed_per_minute: if is_idle { 0 } else { 60 },
             hour: made!(Rates {
                 completed: if is_idle { 0 } else { 1204 },
                 failed: at_64,
@@ -201,9 +188,7 @@ pub(super) fn kinds(many: usize, change: Change<'_>) -> Kinds {
                 took_p50_ms: ms(50).map(Bound::from_ms),
                 took_p99_ms: ms([500, 1000, 5000, 300_000][n % 4]).map(Bound::from_ms),
             }),
-            completed_by_minute: (0..60)
-                .map(|at| if is_idle { 0 } else { wave(at + at_64, 60) })
-                .collect(),
+            completed_by_minute: (0..60).map(|at| if is_idle { 0 } else { at }).collect(),
             head_start_ms: (n == 4).then_some(60_000),
             keeps: (n == 0).then(|| change("the last 1000, for 7 days")),
             limits: if n == 1 { limits(change).rows } else { Vec::new() },

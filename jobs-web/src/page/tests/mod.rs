@@ -105,20 +105,3 @@ fn groups_show_how_far_they_are() {
     }
     assert_eq!(page.matches("its callback").count(), 1, "{page}");
 }
-
-/// Writes the pages into the folder that `PAGES` names, for a look at them.
-#[test]
-#[ignore = "it writes files"]
-fn pages_are_written_for_a_look() {
-    let folder = std::env::var("PAGES").expect("PAGES names no folder");
-    let write = |name: &str, text: &str| std::fs::write(format!("{folder}/{name}"), text).unwrap();
-    for (name, page) in pages(&str::to_owned) {
-        write(&format!("{name}.html"), &page);
-    }
-    let long = |text: &str| format!("{text}-{}", "0123456789".repeat(20));
-    for (name, page) in pages(&long) {
-        write(&format!("{name}-long.html"), &page);
-    }
-    write("style-1f00.css", include_str!("../../assets/style.css"));
-    write("live-2e11.js", include_str!("../../assets/live.js"));
-}
