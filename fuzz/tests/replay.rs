@@ -115,13 +115,3 @@ fn wheel() {
 fn keyed() {
     replay("keyed");
 }
-
-#[test]
-fn futures() {
-    replay("futures");
-}
-
-#[test]
-fn events() {
-    replay("events");
-}

@@ -443,71 +443,7 @@ impl<T> Hierarchy<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::*;
-    use crate::structure::{Geometry, Tuning};
-
-    /// An advance that takes nothing out stops if and only if a timer is due, also after inserts,
-    /// cancels and resets between the stops. The advance after it finds every timer in order.
-    #[test]
-    fn advance_to_due_stops_exactly_at_due_timers() {
-        for seed in 1..200_u64 {
-            let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let mut below = |end: u64| {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                random % end
-            };
-            let geometry = [&[4, 4, 4][..], &[8, 8], &[16]][below(3) as usize];
-            let geometry = Geometry::levels(geometry).unwrap();
-            let mut wheel = Hierarchy::with_tuning(geometry, Tuning::TINY);
-            // The tick at which each pending timer is due.
-            let mut pending = HashMap::new();
-            let (mut to, mut due) = (0, Vec::new());
-            for _ in 0..300 {
-                let cursor = wheel.now().get();
-                let deadline = (cursor + below(100)).saturating_sub(5);
-                let any = pending.keys().copied().min_by_key(|_| below(1000));
-                match (below(6), any) {
-                    (0 | 1, _) => {
-                        let key = wheel.insert(Tick::new(deadline), ());
-                        pending.insert(key, deadline.max(cursor + 1));
-                    }
-                    (2, Some(key)) => {
-                        assert!(wheel.cancel(key).is_some());
-                        pending.remove(&key);
-                    }
-                    (3, Some(key)) => {
-                        assert!(wheel.reset(key, Tick::new(deadline)));
-                        pending.insert(key, deadline.max(cursor + 1));
-                    }
-                    (4, _) => {
-                        let limit = 1 + below(5) as usize;
-                        let turn = wheel.advance(Tick::new(to), limit, &mut due);
-                        for (key, ()) in due.drain(..) {
-                            let deadline = pending.remove(&key).unwrap();
-                            assert!(deadline <= to && pending.values().all(|&it| it >= deadline));
-                        }
-                        assert!(!turn.finished || pending.values().all(|&it| it > to));
-                    }
-                    _ => {
-                        to += below(20);
-                        let is_due = pending.values().any(|&deadline| deadline <= to);
-                        let limit = 1 + below(5) as usize;
-                        let stop = || wheel.advance_to_due(Tick::new(to), limit);
-                        let stops = core::iter::repeat_with(stop).take(10_000);
-                        let mut ends = stops.skip_while(|&by| by == StoppedBy::Limit);
-                        let end = if is_due { StoppedBy::Due } else { StoppedBy::End };
-                        assert_eq!(ends.next(), Some(end));
-                    }
-                }
-                wheel.check().unwrap();
-                assert_eq!(wheel.earliest_deadline(), wheel.deadlines().min());
-            }
-        }
-    }
 
     /// An advance that takes nothing out looks at no entry twice: after each cancel it continues
     /// from where it stopped.

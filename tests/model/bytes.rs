@@ -2,9 +2,8 @@
 
 use std::fmt::Debug;
 use std::iter;
-use std::time::Duration;
 
-use arbitrary::{Arbitrary, Result, Unstructured};
+use arbitrary::{Arbitrary, Unstructured};
 
 /// A model with more actions than this takes seconds for one input.
 const ACTIONS_MAX: usize = 400;
@@ -25,27 +24,4 @@ where
         actions.iter().for_each(|action| eprintln!("{action:?}"));
     }
     (setup, actions)
-}
-
-/// Returns `count` milliseconds. `u64::MAX` is never.
-pub(crate) fn ms(count: u64) -> Duration {
-    if count == u64::MAX { Duration::MAX } else { Duration::from_millis(count) }
-}
-
-/// A delay in milliseconds.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Delay(pub(crate) u64);
-
-impl<'a> Arbitrary<'a> for Delay {
-    /// A byte is mostly the delay itself, and small: several timers share a tick. The largest bytes stand
-    /// for long delays and for never.
-    fn arbitrary(data: &mut Unstructured<'a>) -> Result<Delay> {
-        Ok(Delay(match data.arbitrary::<u8>()? {
-            byte @ ..120 => u64::from(byte % 12),
-            byte @ 120..200 => byte.into(),
-            byte @ 200..245 => u64::from(byte - 199) * 100,
-            245..250 => u64::from(data.arbitrary::<u32>()?),
-            _ => u64::MAX,
-        }))
-    }
 }

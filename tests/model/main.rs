@@ -1,19 +1,13 @@
-//! The public API against slow and obvious models, in random histories on a manual clock.
+//! The public API against a slow and obvious model, in random histories on a manual clock.
 //!
-//! Each model has its actions, its oracle, which shares no code with the crate, and one function `run`. After
-//! every action the answers and the state of both are compared. Two drivers make the histories:
-//! proptest here, and the fuzzer in `fuzz/`, which includes the same files.
-//!
-//! `wheel/` has everything on one wheel, with calls from inside all of it. `events.rs` and `futures.rs` have one kind of
-//! timer alone, so that they know more: each end of the channel, and the end of the wheel.
+//! The model in `wheel/` has its actions, its oracle, which shares no code with the crate, and one function `run`. After
+//! every action the answers and the state of both are compared. Two drivers make the histories: proptest here, and the
+//! fuzzer in `fuzz/`, which includes the same files.
 //!
 //! The structure without a wheel has its model in `src/structure/tests/model.rs`.
 #![allow(dead_code, reason = "the fuzzer calls some of it, and this driver the rest")]
 
 mod bytes;
-mod events;
-#[cfg(feature = "async")]
-mod futures;
 mod wheel;
 
 use std::fmt::Debug;
@@ -22,9 +16,10 @@ use std::ops::Range;
 use arbitrary::{Arbitrary, Unstructured};
 use proptest::collection::vec;
 use proptest::prelude::*;
-
+use wheel::histories::{EventsOp, KeyOp};
+use wheel::{Act, EventOp, LastWill, Op, Place, Plan, Room, Setup, Time};
 #[cfg(feature = "async")]
-use bytes::Delay;
+use wheel::{SleeperOp, histories::SleepersOp};
 
 /// The bytes of an action. The end of a long batch finds none left, and takes zeros.
 const ACTION_BYTES: usize = 64;
@@ -47,24 +42,38 @@ where
     (from_bytes(), vec(from_bytes(), actions))
 }
 
+/// The setup of a history whose bytes are zeros.
+fn plain() -> Setup {
+    Unstructured::new(&[]).arbitrary().expect("bytes that are missing count as zeros")
+}
+
 // By day 256 histories are drawn for each test. At night `PROPTEST_CASES` raises the number.
 proptest! {
-    /// Random histories of all verbs agree with a heap and a map.
+    /// C9, C11, C13, C35, C38, C50, C52: Random histories of all verbs agree with a heap and a map.
     #[test]
     fn the_wheel_agrees_with_a_heap((setup, ops) in history(1..50)) {
         wheel::run(&setup, &ops);
     }
 
-    /// The same, in histories that are mostly about keys.
+    /// C42, C45: The same, in histories that are mostly about keys.
     #[test]
     fn keys_agree_with_a_map((setup, ops) in history(1..80)) {
-        wheel::run(&setup, ops.iter().map(|wheel::KeyOp(op)| op));
+        wheel::run(&setup, ops.iter().map(|KeyOp(op)| op));
     }
 
-    /// C102: Random histories of events agree with a list.
+    /// C91, C92, C98, C100, C102: Random histories that are mostly about events agree with a list.
     #[test]
-    fn events_agree_with_a_list((setup, actions) in history(1..80)) {
-        events::run(setup, &actions);
+    fn events_agree_with_a_list((setup, ops) in history(1..80)) {
+        wheel::run(&setup, ops.iter().map(|EventsOp(op)| op));
+    }
+}
+
+#[cfg(feature = "async")]
+proptest! {
+    /// C73: Random histories that are mostly about sleeps, timeouts and intervals agree with a list of their times.
+    #[test]
+    fn sleeps_agree_with_a_list((setup, ops) in history(1..140)) {
+        wheel::run(&setup, ops.iter().map(|SleepersOp(op)| op));
     }
 }
 
@@ -72,8 +81,6 @@ proptest! {
 /// period would keep that advance from its end, so the jobs of the model cease to act after some runs.
 #[test]
 fn the_wheel_agrees_if_a_job_advances_by_more_than_its_period() {
-    use wheel::{Act, LastWill, Op, Place, Plan};
-    let setup = Unstructured::new(&[]).arbitrary().expect("bytes that are missing count as zeros");
     let period = 10_000;
     let job = Op::Repeat(
         Place::Wheel,
@@ -81,18 +88,15 @@ fn the_wheel_agrees_if_a_job_advances_by_more_than_its_period() {
         Act::Advance(2 * period - 1),
         LastWill::Nothing,
     );
-    wheel::run(&setup, &[job, Op::Advance(period), Op::AdvanceToNext]);
+    wheel::run(&plain(), &[job, Op::Advance(period), Op::AdvanceToNext]);
 }
 
 /// An event that waits for room although its wall-clock time has come is the next timer or is none: setting the wall
 /// clock to where it is may put it into the next tick, or leave it.
 #[test]
 fn the_wheel_agrees_if_the_wall_is_set_while_an_event_waits_for_room() {
-    use wheel::{Act, EventOp, LastWill, Op, Room, Setup, Time};
-    let zeros = Unstructured::new(&[]).arbitrary();
-    let mut setup: Setup = zeros.expect("bytes that are missing count as zeros");
-    (setup.sizes, setup.bound) = (vec![1], 1);
-    setup.room = Room { events: 1, gives: false };
+    let room = Room { events: 1, gives: false };
+    let setup = Setup { sizes: vec![1], bound: 1, room, ..plain() };
     let insert = |time| EventOp::Insert(time, LastWill::Nothing);
     let overdue = Act::Event(insert(Time::Wall(-20_000)));
     let history = [
@@ -105,39 +109,29 @@ fn the_wheel_agrees_if_the_wall_is_set_while_an_event_waits_for_room() {
     wheel::run(&setup, &history);
 }
 
-#[cfg(feature = "async")]
-proptest! {
-    /// C73: Random histories of sleeps, timeouts and intervals agree with a list of their times.
-    #[test]
-    fn sleeps_agree_with_a_list((setup, actions) in history(1..140)) {
-        futures::run(setup, &actions);
-    }
-}
-
 /// The wheel makes its shards of wakers with the first sleep, which may be late in its life.
 #[cfg(feature = "async")]
 #[test]
 fn sleeps_agree_if_the_first_is_late_in_a_wheels_life() {
-    use futures::Action::{Advance, AdvanceToNext, Poll, ResetAt, Sleep};
-    let history =
-        [Advance(Delay(1)), Sleep(Delay(0)), Poll(0, 0), ResetAt(0, 0, false), AdvanceToNext];
-    futures::run(futures::Setup(0), &history);
+    use SleeperOp::{Poll, ResetAt, Sleep};
+    let first = [Sleep(0), Poll(0), ResetAt(0, 0, false)].map(Op::Sleeper);
+    let history = [vec![Op::Advance(1000)], first.to_vec(), vec![Op::AdvanceToNext]].concat();
+    wheel::run(&plain(), &history);
 }
 
-/// A sleep that is reset to the past waits for a tick that has passed. Other sleeps that are over stay
-/// over.
+/// A sleep that is reset to the past waits for a tick that has passed. Other sleeps that are over stay over.
 #[cfg(feature = "async")]
 #[test]
 fn sleeps_that_are_over_stay_over_if_another_is_reset_to_the_past() {
-    use futures::Action::{Advance, AdvanceToNext, Poll, ResetAt, Sleep};
+    use SleeperOp::{Poll, ResetAt, Sleep};
     let history = [
-        Sleep(Delay(0)),
-        Poll(0, 0),
-        AdvanceToNext,
-        Sleep(Delay(0)),
-        Poll(1, 0),
-        ResetAt(1, -1, false),
-        Advance(Delay(0)),
+        Op::Sleeper(Sleep(0)),
+        Op::Sleeper(Poll(0)),
+        Op::AdvanceToNext,
+        Op::Sleeper(Sleep(0)),
+        Op::Sleeper(Poll(1)),
+        Op::Sleeper(ResetAt(1, -1000, false)),
+        Op::Advance(0),
     ];
-    futures::run(futures::Setup(0), &history);
+    wheel::run(&plain(), &history);
 }

@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::fmt::Debug;
 
-use crate::structure::{Geometry, Hierarchy, Key, Tuning};
+use crate::structure::{Geometry, Hierarchy, Key, StoppedBy, Tuning};
 use crate::values::handle::Generation;
 use crate::values::time::Tick;
 use model::{Forgery, Inside};
@@ -25,6 +25,13 @@ const INSIDE: Inside = Inside {
             Some(Key { generation, ..key })
         }
     },
+    advance_to_due: Some(|wheel, to, limit| match wheel.advance_to_due(to, limit) {
+        StoppedBy::Limit => None,
+        stopped_by => {
+            assert_eq!(wheel.earliest_deadline(), wheel.deadlines().min());
+            Some(stopped_by == StoppedBy::Due)
+        }
+    }),
 };
 
 /// Each action has bytes of its own, so that a history that fails shrinks action by action.

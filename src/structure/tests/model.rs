@@ -30,7 +30,12 @@ pub(crate) struct Inside {
     pub(crate) make: fn(Geometry, bool) -> Hierarchy<usize>,
     /// Makes a key with another index or another generation.
     pub(crate) forge: fn(Key, Forgery) -> Option<Key>,
+    /// Advances without taking timers out, and looks at no more than this many entries. Returns whether a timer is due,
+    /// or `None` if it has looked at so many.
+    pub(crate) advance_to_due: Option<AdvanceToDue>,
 }
+
+pub(crate) type AdvanceToDue = fn(&mut Hierarchy<usize>, Tick, usize) -> Option<bool>;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Forgery {
@@ -100,6 +105,8 @@ pub(crate) enum Action {
     Advance(Time),
     /// Fires no more than this many timers.
     AdvanceSome(Time, u8),
+    /// Takes no timer out. Looks at this many entries in one step.
+    AdvanceToDue(Time, u8),
     Clear,
     Drain,
 }
@@ -114,7 +121,8 @@ impl<'a> Arbitrary<'a> for Action {
             30..=38 => Action::Reset(data.arbitrary()?, data.arbitrary()?),
             39 => Action::ResetMany(data.arbitrary()?, data.arbitrary()?),
             40..=41 => Action::Look(data.arbitrary()?),
-            42..=50 => Action::Advance(data.arbitrary()?),
+            42..=48 => Action::Advance(data.arbitrary()?),
+            49..=50 => Action::AdvanceToDue(data.arbitrary()?, data.int_in_range(1..=5)?),
             51..=59 => Action::AdvanceSome(data.arbitrary()?, data.int_in_range(0..=5)?),
             60..=61 => Action::AdvanceSome(data.arbitrary()?, data.arbitrary()?),
             62 => Action::Clear,
@@ -318,6 +326,9 @@ impl World {
             }
             Action::Advance(time) => self.advance(self.tick(time), usize::MAX),
             Action::AdvanceSome(time, limit) => self.advance(self.tick(time), limit.into()),
+            Action::AdvanceToDue(time, limit) => {
+                self.advance_to_due(self.tick(time), limit.into());
+            }
             Action::Clear => {
                 self.subject.clear();
                 (self.pending, self.order) = Default::default();
@@ -374,6 +385,19 @@ impl World {
             assert!(is_between, "property 3: a timer of tick {first} is late");
         }
         assert_eq!(turn.now.get(), self.now);
+    }
+
+    /// Stops if and only if a timer is due. A caller does not ask for a tick that has passed.
+    fn advance_to_due(&mut self, to: u64, limit: usize) {
+        let Some(step) = self.inside.advance_to_due.filter(|_| self.now < u64::MAX - 1) else {
+            return;
+        };
+        let to = to.clamp(self.now, u64::MAX - 1);
+        let first = self.order.first().map_or(u64::MAX, |&(due, _)| due);
+        let is_due = (0..10_000).find_map(|_| step(&mut self.subject, Tick::new(to), limit));
+        assert_eq!(is_due, Some(first <= to), "property 3");
+        self.now = self.subject.now().get();
+        assert!(self.now < first.min(to + 1), "property 1: a timer of tick {first} is passed over");
     }
 
     fn compare(&self) {

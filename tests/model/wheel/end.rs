@@ -7,11 +7,17 @@ use tickwheel::{Group, Handle, InsertErrorKind, Wheel};
 use super::events::EventState;
 use super::truth::TICK;
 use super::world::{World, nanos};
-use super::{Ending, LastWill, Time};
+use super::{Ending, LastWill, Op, Time};
 
 impl World {
-    /// Ends the wheel, and checks the jobs and events that were handed back.
-    pub(crate) fn end(&self, wheel: Wheel, ending: Ending) {
+    /// Ends the wheel, and checks the jobs and events that were handed back. Then the history of the sleepers begins
+    /// again: those that are made now end only if their time had come.
+    pub(crate) fn end<'a>(
+        &self,
+        wheel: Wheel,
+        ending: Ending,
+        history: impl IntoIterator<Item = &'a Op>,
+    ) {
         {
             let mut truth = self.truth();
             truth.ended = Some(truth.tick());
@@ -27,8 +33,18 @@ impl World {
             }
         }
         #[cfg(feature = "async")]
-        self.end_sleepers();
+        self.claim_that_sleepers_were_told();
         self.end_events();
+        for op in history {
+            match *op {
+                #[cfg(feature = "async")]
+                Op::Sleeper(op) => self.sleeper(op),
+                Op::Advance(by) => self.advance(by),
+                _ => {}
+            }
+        }
+        #[cfg(feature = "async")]
+        self.end_sleepers();
         assert_eq!(self.driver.advance(nanos(1000 * TICK)), 0);
         assert!(self.keyed.is_empty() && self.groups.iter().all(Group::is_empty));
         assert_eq!(self.truth().alive, 0, "a captured value is left");

@@ -218,6 +218,8 @@ impl World {
         let is_job = self.scheduler.is_pending(handle) || self.scheduler.cancel(handle);
         let mut truth = self.truth();
         truth.claim(!is_job, "the handle of an event is that of a job");
+        let is_in_time = truth.ended.is_none();
+        truth.claim(is_in_time, "an event came in after the end");
         truth.events.all[id].handle = Some(handle);
         truth.events.all[id].state = EventState::Pending;
     }

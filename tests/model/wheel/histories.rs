@@ -223,17 +223,46 @@ fn key_op(data: &mut Bytes<'_>) -> Result<Op> {
     })
 }
 
+/// Mostly an operation of one kind, on few ticks.
+fn mostly(data: &mut Bytes<'_>, op: fn(&mut Bytes<'_>) -> Result<Op>) -> Result<Op> {
+    match data.int_in_range(0..=7)? {
+        0..=4 => op(data),
+        5 => Ok(Op::Advance(data.int_in_range(0..=30 * TICK)?)),
+        6 if data.arbitrary()? => Ok(Op::AdvanceToNext),
+        6 => Ok(Op::Advance(data.int_in_range(0..=30)? * TICK)),
+        _ => data.arbitrary(),
+    }
+}
+
 /// An operation of a history that is mostly about keys.
 #[derive(Debug)]
 pub(crate) struct KeyOp(pub(crate) Op);
 
 impl<'a> Arbitrary<'a> for KeyOp {
     fn arbitrary(data: &mut Bytes<'a>) -> Result<KeyOp> {
-        Ok(KeyOp(match data.int_in_range(0..=7)? {
-            0..=4 => key_op(data)?,
-            5..=6 => Op::Advance(data.int_in_range(0..=30 * TICK)?),
-            _ => data.arbitrary()?,
-        }))
+        mostly(data, key_op).map(KeyOp)
+    }
+}
+
+/// An operation of a history that is mostly about events.
+#[derive(Debug)]
+pub(crate) struct EventsOp(pub(crate) Op);
+
+impl<'a> Arbitrary<'a> for EventsOp {
+    fn arbitrary(data: &mut Bytes<'a>) -> Result<EventsOp> {
+        mostly(data, |data| data.arbitrary().map(Op::Event)).map(EventsOp)
+    }
+}
+
+/// An operation of a history that is mostly about sleepers.
+#[cfg(feature = "async")]
+#[derive(Debug)]
+pub(crate) struct SleepersOp(pub(crate) Op);
+
+#[cfg(feature = "async")]
+impl<'a> Arbitrary<'a> for SleepersOp {
+    fn arbitrary(data: &mut Bytes<'a>) -> Result<SleepersOp> {
+        mostly(data, |data| data.arbitrary().map(Op::Sleeper)).map(SleepersOp)
     }
 }
 
@@ -266,8 +295,8 @@ impl<'a> Arbitrary<'a> for SleeperOp {
             }
             11 => SleeperOp::GetReady(which(data)?),
             12..=20 => SleeperOp::Poll(which(data)?),
-            21..=23 => SleeperOp::Reset(which(data)?, delay(data)?),
-            24..=26 => SleeperOp::ResetAt(which(data)?, ahead(data)?),
+            21..=23 => SleeperOp::Reset(which(data)?, delay(data)?, data.arbitrary()?),
+            24..=26 => SleeperOp::ResetAt(which(data)?, ahead(data)?, data.arbitrary()?),
             _ => SleeperOp::Drop(which(data)?),
         })
     }

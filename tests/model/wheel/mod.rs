@@ -11,7 +11,7 @@
 mod capture;
 mod end;
 mod events;
-mod histories;
+pub(crate) mod histories;
 #[cfg(feature = "async")]
 mod sleepers;
 mod time;
@@ -28,7 +28,7 @@ use tickwheel::{Events, Full, Geometry, Group, Handle, Keyed, Missed, Wheel};
 
 use crate::bytes::history;
 use events::Value;
-pub(crate) use histories::KeyOp;
+use histories::KeyOp;
 use truth::{TICK, Truth};
 use world::World;
 
@@ -92,9 +92,9 @@ pub(crate) enum SleeperOp {
     /// The future of a timeout is ready from here on.
     GetReady(usize),
     Poll(usize),
-    /// A sleep gets a new delay, an interval a new phase.
-    Reset(usize, u64),
-    ResetAt(usize, i64),
+    /// A sleep gets a new delay, an interval a new phase. From another thread, if `true`.
+    Reset(usize, u64, bool),
+    ResetAt(usize, i64, bool),
     Drop(usize),
 }
 
@@ -243,13 +243,13 @@ pub(crate) enum Op {
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) sizes: Vec<usize>,
-    shards: usize,
+    pub(crate) shards: usize,
     /// Mostly small, so that histories reach it.
     pub(crate) bound: usize,
     pub(crate) room: Room,
     /// The act of the hook of the events.
-    hook: Act,
-    ending: Ending,
+    pub(crate) hook: Act,
+    pub(crate) ending: Ending,
 }
 
 pub(crate) fn run_bytes(bytes: &[u8]) {
@@ -263,7 +263,7 @@ pub(crate) fn run_key_bytes(bytes: &[u8]) {
     run(&setup, ops.iter().map(|KeyOp(op)| op));
 }
 
-pub(crate) fn run<'a>(setup: &Setup, ops: impl IntoIterator<Item = &'a Op>) {
+pub(crate) fn run<'a>(setup: &Setup, ops: impl IntoIterator<Item = &'a Op> + Clone) {
     silence_expected_panics();
     let &Setup { ref sizes, shards, bound, room, hook, ending } = setup;
     let builder = Wheel::builder()
@@ -294,12 +294,12 @@ pub(crate) fn run<'a>(setup: &Setup, ops: impl IntoIterator<Item = &'a Op>) {
         driver: Arc::new(driver),
     };
     world.hook(hook);
-    for op in ops {
+    for op in ops.clone() {
         world.truth().events.begin_op(world.due.len());
         apply(&world, &foreign, op);
         agree(&world, &wheel);
     }
-    world.end(wheel, ending);
+    world.end(wheel, ending, ops);
     assert_eq!(world.truth().errors, Vec::<String>::new());
 }
 
@@ -307,8 +307,7 @@ fn apply(world: &World, foreign: &[Handle], op: &Op) {
     match *op {
         Op::Insert(time, act, last_will) => world.insert(time, act, last_will),
         Op::InsertElsewhere(time, act, last_will) => {
-            thread::scope(|scope| scope.spawn(|| world.insert(time, act, last_will)).join())
-                .unwrap();
+            on_a_thread(true, || world.insert(time, act, last_will));
         }
         Op::InsertWith(delay, act, last_will) => world.insert_with(delay, act, last_will),
         Op::InsertBatch(ref timers) => world.insert_batch(timers),
@@ -354,6 +353,14 @@ fn apply(world: &World, foreign: &[Handle], op: &Op) {
         Op::Sleeper(op) => world.sleeper(op),
         #[cfg(feature = "async")]
         Op::Poll(which, act) => world.poll(which, act),
+    }
+}
+
+/// Calls `act` on a thread of its own, or on this one.
+fn on_a_thread(of_its_own: bool, act: impl FnOnce() + Send) {
+    match of_its_own {
+        true => thread::scope(|scope| scope.spawn(act).join().unwrap()),
+        false => act(),
     }
 }
 

@@ -14,7 +14,7 @@ use tickwheel::{Beat, Elapsed, Interval, Missed, Repeat, Sleep, Wheel};
 
 use super::truth::{TICK, Truth};
 use super::world::{World, nanos};
-use super::{Act, Beats, SleeperOp};
+use super::{Act, Beats, SleeperOp, on_a_thread};
 
 pub(crate) enum Sleeper {
     Sleep(Sleep),
@@ -366,8 +366,12 @@ impl World {
                 }
             }
             SleeperOp::Poll(which) => self.poll(which, Act::Nothing),
-            SleeperOp::Reset(which, delay) => self.reset_sleeper(which, delay),
-            SleeperOp::ResetAt(which, ahead) => self.reset_sleeper_at(which, ahead),
+            SleeperOp::Reset(which, delay, elsewhere) => {
+                self.reset_sleeper(which, delay, elsewhere);
+            }
+            SleeperOp::ResetAt(which, ahead, elsewhere) => {
+                self.reset_sleeper_at(which, ahead, elsewhere);
+            }
             SleeperOp::Drop(which) => self.drop_sleeper(which),
         }
     }
@@ -444,6 +448,10 @@ impl World {
                 let deadline = self.instant(self.truth().sleepers[id].time);
                 self.truth().claim(beat.deadline == deadline, "a beat of another phase");
             }
+            if let Sleeper::Sleep(sleep) = sleeper {
+                let is_over = sleep.is_elapsed() == (answer == Answer::Over);
+                self.truth().claim(is_over, "`is_elapsed` and a poll do not agree");
+            }
             self.truth().note_answer(id, expected, answer, &weak);
             is_done.then_some(id)
         });
@@ -463,17 +471,17 @@ impl World {
         drop(sleeper);
     }
 
-    fn reset_sleeper(&self, which: usize, delay: u64) {
+    fn reset_sleeper(&self, which: usize, delay: u64, elsewhere: bool) {
         self.with_sleeper(which, |id, sleeper| match sleeper {
             Sleeper::Sleep(sleep) => {
-                sleep.reset(nanos(delay));
+                on_a_thread(elsewhere, || sleep.reset(nanos(delay)));
                 let mut truth = self.truth();
                 let time = truth.now.saturating_add(delay);
                 let due = truth.due_at(time);
                 truth.set_sleeper(id, time, due, false);
             }
             Sleeper::Interval(interval) => {
-                interval.reset();
+                on_a_thread(elsewhere, || interval.reset());
                 let mut truth = self.truth();
                 let now = truth.now;
                 let Kind::Interval { period, ref mut missed, .. } = truth.sleepers[id].kind else {
@@ -487,12 +495,13 @@ impl World {
         });
     }
 
-    fn reset_sleeper_at(&self, which: usize, ahead: i64) {
+    fn reset_sleeper_at(&self, which: usize, ahead: i64, elsewhere: bool) {
         self.with_sleeper(which, |id, sleeper| {
             let time = self.truth().at(ahead);
+            let at = self.instant(time);
             match sleeper {
-                Sleeper::Sleep(sleep) => sleep.reset_at(self.instant(time)),
-                Sleeper::Interval(interval) => interval.reset_at(self.instant(time)),
+                Sleeper::Sleep(sleep) => on_a_thread(elsewhere, || sleep.reset_at(at)),
+                Sleeper::Interval(interval) => on_a_thread(elsewhere, || interval.reset_at(at)),
                 Sleeper::Timeout(_) => return,
             }
             let mut truth = self.truth();
@@ -514,19 +523,35 @@ impl World {
                 let is_kept = task.strong_count() == 1;
                 truth.claim(is_kept, "the waker of a task that waits is not kept once");
             }
-            if let Some(Sleeper::Sleep(sleep)) = &slots[id] {
+        }
+        drop((slots, truth));
+        self.claim_that_sleeps_know_if_they_are_over();
+    }
+
+    fn claim_that_sleeps_know_if_they_are_over(&self) {
+        for (id, sleeper) in self.slots().iter().enumerate() {
+            if let Some(Sleeper::Sleep(sleep)) = sleeper {
+                let mut truth = self.truth();
                 let is_over = matches!(truth.sleepers[id].state, State::Over);
                 truth.claim(sleep.is_elapsed() == is_over, "a sleep says wrong that it is over");
             }
         }
     }
 
-    /// Checks that the end of the wheel woke every task that waited, and polls every sleeper once more.
+    /// Checks that the end of the wheel woke every task that waited.
+    pub(crate) fn claim_that_sleepers_were_told(&self) {
+        let mut truth = self.truth();
+        let waits = |sleeper: &KnownSleeper| matches!(sleeper.state, State::Waits { .. });
+        let none_waits = !truth.sleepers.iter().any(waits);
+        truth.claim(none_waits, "a task was not told that the wheel has ended");
+        drop(truth);
+        self.claim_that_sleeps_know_if_they_are_over();
+    }
+
+    /// Polls every sleeper once more, and drops it.
     pub(crate) fn end_sleepers(&self) {
         let count = self.slots().len();
         for id in 0..count {
-            let waits = matches!(self.truth().sleepers[id].state, State::Waits { .. });
-            self.truth().claim(!waits, "a task was not told that the wheel has ended");
             // Three polls: a late interval may still have beats to return, even more than three.
             (0..3).for_each(|_| self.poll(id, Act::Nothing));
         }
