@@ -341,13 +341,4 @@ mod tests {
         assert_eq!([shards(DEFAULT_SLOTS_MAX), shards(Geometry::MAX_SLOTS)], [1, 1]);
         assert_eq!(default_shards(&Geometry::default()), (processors() * 2).min(64));
     }
-
-    /// `error.rs`, which may not name the builder, repeats its bounds.
-    #[test]
-    fn error_messages_name_the_bounds() {
-        let threads = ConfigError::Threads(0).to_string();
-        assert!(threads.ends_with(&format!("between 1 and {}", Builder::MAX_THREADS)), "{threads}");
-        let shards = ConfigError::Shards(0).to_string();
-        assert!(shards.ends_with(&format!("between 1 and {}", Builder::MAX_SHARDS)), "{shards}");
-    }
 }

@@ -383,39 +383,6 @@ impl Timebase {
 mod tests {
     use super::*;
 
-    const MS: Duration = Duration::from_millis(1);
-
-    /// A manual clock stands until `set` moves it.
-    #[test]
-    fn manual_clock_stands_until_it_is_moved() {
-        let clock = Clock::manual();
-        assert_eq!(clock.now(), Moment::default());
-        clock.set(Moment::after(MS * 5));
-        assert_eq!(clock.now(), Moment::after(MS * 5));
-        assert_eq!(clock.moment(clock.instant(clock.now())), clock.now());
-        assert!(clock.instant(Moment::NEVER) > clock.instant(clock.now()));
-    }
-
-    /// The wall clock of a manual clock moves with it, and can be set apart from it.
-    #[test]
-    fn manual_wall_clock_moves_with_its_clock_and_can_be_set() {
-        let clock = Clock::manual();
-        let began = clock.wall();
-        let at_origin = |time| WallOffset { at_origin: time };
-        clock.set(Moment::after(MS * 5));
-        assert_eq!((clock.wall(), clock.read_wall_closely()), (began + MS * 5, at_origin(began)));
-        assert_eq!(clock.moment_of_wall(began + MS * 7).0, Moment::after(MS * 7));
-        clock.set_wall(began + MS * 6);
-        let set = at_origin(began + MS);
-        assert_eq!((clock.wall(), clock.read_wall_closely()), (began + MS * 6, set));
-        assert_eq!(clock.moment_of_wall(began + MS * 7), (Moment::after(MS * 6), set));
-        assert_eq!((set.distance(at_origin(began)), at_origin(began).distance(set)), (MS, MS));
-        clock.set_wall(began - MS);
-        clock.set(Moment::after(MS * 6));
-        assert_eq!(clock.wall(), began);
-        assert_eq!(clock.moment_of_wall(began - MS * 9).0, Moment::after(MS * 6));
-    }
-
     /// An instant before the origin of the clock counts as the origin.
     #[test]
     fn instant_before_the_origin_is_the_origin() {

@@ -188,92 +188,41 @@ impl RefUnwindSafe for PanicHandler {}
 #[cfg(test)]
 mod tests {
     use std::panic::panic_any;
-    use std::sync::{Arc, Mutex};
 
     use super::*;
     use crate::values::handle::Generation;
 
-    fn job(f: impl FnOnce() + Send + 'static) -> Job {
-        Job::new(f)
+    /// Runs a job that panics.
+    fn fire(boundary: &UnwindBoundary, payload: impl core::any::Any + Send) {
+        let job = Job::new(move || panic_any(payload));
+        boundary.fire(job, Handle::new(0, Generation::MIN, 0));
     }
 
-    fn handle(index: u32) -> Handle {
-        Handle::new(0, Generation::MIN, index)
-    }
-
-    struct PanicsOnDrop(&'static str);
+    struct PanicsOnDrop;
 
     impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
-            panic_any(self.0);
+            panic_any("dropped");
         }
     }
 
-    /// A panic is counted, and the handler gets it with the handle of its job.
+    /// A handler, or a payload, that panics is counted and goes no further. So is a handler that panics in its drop; later
+    /// panics are counted without it.
     #[test]
-    fn panic_is_counted_and_handed_to_the_handler() {
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let handler_seen = Arc::clone(&seen);
-        let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(move |panic| {
-            let text = panic.message().unwrap().to_owned();
-            handler_seen.lock().unwrap().push((panic.handle, text));
-        })));
-        boundary.fire(job(|| panic_any("called")), handle(1));
-        boundary.fire(job(|| ()), handle(2));
-        let captured = PanicsOnDrop("dropped");
-        boundary.discard_job(job(move || drop(captured)), handle(3));
-        boundary.discard(PanicsOnDrop("a key"));
-        assert_eq!(
-            *seen.lock().unwrap(),
-            [(Some(handle(1)), "called"), (Some(handle(3)), "dropped"), (None, "a key")]
-                .map(|(handle, text)| (handle, text.to_owned()))
-        );
-        assert_eq!(boundary.panicked(), 3);
-    }
-
-    /// A panic of the handler is counted and goes no further.
-    #[test]
-    fn handler_that_panics_is_silenced() {
+    fn handler_or_payload_that_panics_is_silenced() {
         let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(|_| panic_any("handler"))));
-        boundary.fire(job(|| panic_any("job")), handle(0));
+        fire(&boundary, "job");
         assert_eq!(boundary.panicked(), 2);
-    }
-
-    /// A payload that panics in its drop is counted and goes no further.
-    #[test]
-    fn payload_that_panics_when_dropped_is_silenced() {
         let boundary = UnwindBoundary::default();
-        boundary.fire(job(|| panic_any(PanicsOnDrop("payload"))), handle(0));
+        fire(&boundary, PanicsOnDrop);
         assert_eq!(boundary.panicked(), 2);
-    }
-
-    /// A handler that panics in its drop is counted, and later panics are counted without it.
-    #[test]
-    fn handler_that_panics_when_dropped_is_silenced() {
-        let captured = PanicsOnDrop("handler's own");
+        let captured = PanicsOnDrop;
         let (boundary, handler) = UnwindBoundary::new(Some(Box::new(move |_| {
             let _ = &captured;
         })));
         drop(handler);
         assert_eq!(boundary.panicked(), 1);
-        boundary.fire(job(|| panic_any("job")), handle(0));
+        fire(&boundary, "job");
         assert_eq!(boundary.panicked(), 2, "without its handler too");
-    }
-
-    /// A drop that panics does not prevent the drops of other jobs.
-    #[test]
-    fn drop_that_panics_spares_the_other_drops() {
-        let boundary = UnwindBoundary::default();
-        let count = Arc::new(());
-        let jobs: Vec<Job> = (0..3)
-            .map(|n| {
-                let (bomb, held) = (PanicsOnDrop("one of many"), Arc::clone(&count));
-                job(move || drop((n, bomb, held)))
-            })
-            .collect();
-        for each in jobs {
-            boundary.discard(each);
-        }
-        assert_eq!((boundary.panicked(), Arc::strong_count(&count)), (3, 1));
     }
 }

@@ -290,10 +290,18 @@ mod tests {
         room
     }
 
-    /// A slot frees the array of a burst when it closes, and the spare array stays small.
+    /// A slot that closes keeps a small array. A larger one is the spare array, which the next slot that opens uses. The
+    /// array of a burst is freed.
     #[test]
-    fn array_of_a_burst_in_one_slot_is_freed() {
+    fn closed_slot_keeps_spares_or_frees_its_array() {
         let mut arrays = Arrays::new(4);
+        let small = fill_and_empty(&mut arrays, 0, 1);
+        assert!(small <= Arrays::<u32>::KEPT_ROOM);
+        assert_eq!((arrays.spare_room, arrays.slot(0).entries.capacity()), (0, small));
+        let larger = fill_and_empty(&mut arrays, 1, Arrays::<u32>::KEPT_ROOM + 1);
+        assert_eq!(arrays.spare_room, larger);
+        arrays.open(3);
+        assert_eq!((arrays.spare_room, arrays.slot(3).entries.capacity()), (0, larger));
         fill_and_empty(&mut arrays, 2, 8 * SPARE_ROOM);
         assert_eq!(arrays.slot(2).entries.capacity(), 0);
         assert!(arrays.spare_room <= SPARE_ROOM);
@@ -308,24 +316,5 @@ mod tests {
         }
         (0..100).for_each(|index| arrays.close(index));
         assert!((SPARE_ROOM / 2..=SPARE_ROOM).contains(&arrays.room()), "{}", arrays.room());
-    }
-
-    /// The next slot that opens uses the spare array.
-    #[test]
-    fn array_of_a_closed_slot_is_used_again() {
-        let mut arrays = Arrays::new(4);
-        let room = fill_and_empty(&mut arrays, 1, Arrays::<u32>::KEPT_ROOM + 1);
-        assert_eq!(arrays.spare_room, room);
-        arrays.open(3);
-        assert_eq!((arrays.spare_room, arrays.slot(3).entries.capacity()), (0, room));
-    }
-
-    /// A slot keeps its array if it is small.
-    #[test]
-    fn array_that_is_small_stays_with_its_slot() {
-        let mut arrays = Arrays::new(4);
-        let room = fill_and_empty(&mut arrays, 1, 1);
-        assert!(room <= Arrays::<u32>::KEPT_ROOM);
-        assert_eq!((arrays.spare_room, arrays.slot(1).entries.capacity()), (0, room));
     }
 }

@@ -358,10 +358,6 @@ mod tests {
     use super::*;
     use crate::values::job::Job;
 
-    fn insert<T>(table: &mut Table<T>, value: T) -> Key {
-        table.insert(Tick::new(1), 0, 0, value)
-    }
-
     /// Nodes and keys have the sizes that the documentation names, which are those of 64 bits.
     #[test]
     fn sizes() {
@@ -376,71 +372,5 @@ mod tests {
         assert_eq!(size_of::<Option<Node<u64>>>(), 32);
         assert_eq!(size_of::<Key>(), 16);
         assert_eq!(size_of::<Option<Key>>(), 16);
-    }
-
-    /// A stale key finds no node, also when its index is used again.
-    #[test]
-    fn key_whose_index_is_used_again_finds_nothing() {
-        let mut table = Table::new(Tuning::DEFAULT);
-        let stale = insert(&mut table, "first");
-        assert_eq!(table.remove(stale).unwrap().value, "first");
-        let fresh = insert(&mut table, "second");
-        assert_eq!(stale.index, fresh.index);
-        assert!(table.get(stale).is_none());
-        assert!(table.get_mut(stale).is_none());
-        assert!(table.remove(stale).is_none());
-        assert_eq!(table.get(fresh).unwrap().value, "second");
-    }
-
-    /// A key of another table finds no node, also at the same index.
-    #[test]
-    fn key_of_another_table_finds_nothing() {
-        let (mut a, mut b) = (Table::new(Tuning::DEFAULT), Table::new(Tuning::DEFAULT));
-        let (of_a, of_b) = (insert(&mut a, 1), insert(&mut b, 2));
-        assert_eq!(of_a.index, of_b.index);
-        assert!(a.get(of_b).is_none() && b.remove(of_a).is_none());
-    }
-
-    /// A key with another index or generation finds no node.
-    #[test]
-    fn key_that_is_forged_finds_nothing() {
-        let mut table = Table::new(Tuning::DEFAULT);
-        let key = insert(&mut table, 1);
-        let beyond = Key { index: u32::MAX, ..key };
-        let guessed = Key { generation: Generation::MAX, ..key };
-        assert!(table.remove(beyond).is_none() && table.remove(guessed).is_none());
-        assert_eq!(table.len(), 1);
-    }
-
-    /// `take_all` takes out every node, and the old keys stay stale.
-    #[test]
-    fn take_all_leaves_the_table_empty_and_the_keys_stale() {
-        let mut table = Table::new(Tuning::DEFAULT);
-        let old: Vec<Key> = (0..4).map(|n| insert(&mut table, n)).collect();
-        let taken: Vec<Key> = table.take_all().map(|(key, _)| key).collect();
-        assert_eq!((taken, table.len()), (old.clone(), 0));
-        insert(&mut table, 9);
-        assert!(old.iter().all(|&key| table.get(key).is_none()));
-    }
-
-    fn row(n: u32) -> Moved {
-        Moved { key_index: n, index: n + 1 }
-    }
-
-    /// A row is found until it is removed, and the map gives the memory of removed rows back.
-    #[test]
-    fn rows_of_moved_nodes_give_their_memory_back() {
-        let mut moved = MovedNodes::with_room(0);
-        let generation = |n: u32| Generation::new(1 + 16 * u64::from(n)).unwrap();
-        for n in 0..10_000 {
-            moved.insert(generation(n), row(n));
-        }
-        assert_eq!(moved.get(generation(77)), Some(row(77)));
-        for n in 1..10_000 {
-            assert_eq!(moved.remove(generation(n)), Some(row(n)));
-            assert_eq!(moved.remove(generation(n)), None);
-        }
-        assert!(moved.len() == 1 && moved.room() < 100, "room for {}", moved.room());
-        assert_eq!(moved.get(generation(0)), Some(row(0)));
     }
 }

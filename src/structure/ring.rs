@@ -406,36 +406,6 @@ mod tests {
         ring
     }
 
-    /// Returns slot and cycle count of a timer that is set at `now` for `delay` ticks later.
-    fn classic(slots: u32, now: u64, delay: u64) -> (u32, u64) {
-        let (ring, due) = (ring_at(slots, 1, now), Tick::new(now + delay));
-        let spot = ring.spot_far(due);
-        if spot.cycle != FAR {
-            assert_eq!(ring.begin_in(spot.slot, spot.cycle), due);
-        }
-        (spot.slot, ring.cycles_before(due))
-    }
-
-    /// The worked examples of the classic ring have the right slot and cycle count.
-    #[test]
-    fn classic_ring_examples_have_their_slots_and_cycles() {
-        assert_eq!(classic(60, 2, 147), (29, 2));
-        assert_eq!(classic(3600, 1, 7219), (20, 2));
-    }
-
-    /// The two edges that textbook formulas miss have the right slot and cycle count.
-    #[test]
-    fn classic_ring_edges_have_their_slots_and_cycles() {
-        // A slot that wraps behind the cursor, and an exact multiple of the ring's size.
-        assert_eq!(classic(3600, 3599, 2), (1, 0));
-        assert_eq!(classic(60, 0, 60), (0, 0));
-        assert_eq!(classic(60, 7, 60), (7, 0));
-        assert_eq!(classic(60, 7, 120), (7, 1));
-        assert_eq!(classic(60, 7, 61), (8, 1));
-        assert_eq!(classic(1, 5, 1), (0, 0));
-        assert_eq!(classic(1, 5, 4), (0, 3));
-    }
-
     /// A tick lies in the slot whose begin is the last at or before the tick.
     #[test]
     fn tick_lies_in_the_slot_that_begins_last_before_it() {
@@ -487,10 +457,11 @@ mod tests {
         let last = u64::from(MAX_CYCLES) * 60 + 59;
         assert_eq!(ring.spot_far(Tick::new(last)).cycle, MAX_CYCLES);
         assert_eq!(ring.spot_far(Tick::new(last + 1)).cycle, FAR);
-        assert_eq!(classic(60, 0, u64::MAX), (15, (u64::MAX - 1) / 60));
+        assert_eq!(ring.spot_far(Tick::MAX).slot, 15);
+        assert_eq!(ring.cycles_before(Tick::MAX), (u64::MAX - 1) / 60);
     }
 
-    /// A geometry refuses sizes that make no sense, and its error names the level and its slots.
+    /// C56: A geometry refuses sizes that make no sense, and its error names the level and its slots.
     #[test]
     fn sizes_that_make_no_sense_are_refused_by_name() {
         use GeometryError as E;
@@ -504,23 +475,9 @@ mod tests {
         assert_eq!(Geometry::levels(&[1, max]), Err(E::TooManySlots { level: 1, slots: max }));
         assert_eq!(Geometry::levels(&[256; 8]), Err(E::RangeOverflow { level: 7, slots: 256 }));
         assert!(Geometry::levels(&[256; 7]).is_ok());
-    }
-
-    /// The error for too many slots names `Geometry::MAX_SLOTS`.
-    #[test]
-    fn error_of_too_many_slots_names_the_limit() {
-        // `values/error.rs` lies below this module and cannot name the constant.
-        let error = Geometry::ring(Geometry::MAX_SLOTS + 1).unwrap_err().to_string();
-        assert_eq!(1 << Geometry::MAX_SLOTS.ilog2(), Geometry::MAX_SLOTS);
-        assert!(
-            error.contains(&format!("more than 2^{} ", Geometry::MAX_SLOTS.ilog2())),
-            "{error}"
-        );
-    }
-
-    /// The default geometry is equal to four levels of 256 slots.
-    #[test]
-    fn default_geometry_is_four_levels_of_256() {
         assert_eq!(Geometry::levels(&[256; 4]), Ok(Geometry::default()));
+        // `values/error.rs` lies below this module and cannot name the constant.
+        let error = Geometry::ring(max + 1).unwrap_err().to_string();
+        assert!(error.contains("more than 2^24 ") && max == 1 << 24, "{error}");
     }
 }

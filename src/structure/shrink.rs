@@ -230,50 +230,6 @@ mod tests {
         assert_eq!(wheel.cancel(keys[0]), Some(0));
     }
 
-    /// A key works in all verbs after its node has moved.
-    #[test]
-    fn keys_work_after_a_move() {
-        let (mut wheel, kept, _) = survivors();
-        for (n, &key) in kept.iter().enumerate() {
-            let value = *wheel.get(key).unwrap();
-            *wheel.get_mut(key).unwrap() += 1000;
-            assert_eq!(wheel.deadline(key), Some(Tick::new(100 + value)));
-            assert!(wheel.contains(key) && wheel.location(key).is_some());
-            // To earlier, to later.
-            assert!(wheel.reset(key, Tick::new(50 + n as u64)));
-            assert!(wheel.reset(key, Tick::new(60 + n as u64)));
-            wheel.check().unwrap();
-        }
-        let half: Vec<u64> = kept[..5].iter().filter_map(|&key| wheel.cancel(key)).collect();
-        assert!(half.len() == 5 && half.iter().all(|&value| value > 1000));
-        wheel.check().unwrap();
-        let mut due = Vec::new();
-        assert!(wheel.advance(Tick::new(69), usize::MAX, &mut due).finished);
-        assert!(due.iter().map(|&(key, _)| key).eq(kept[5..].iter().copied()));
-    }
-
-    /// A stale or forged key finds no timer after nodes have moved.
-    #[test]
-    fn key_that_is_stale_stays_so_after_a_move() {
-        let (mut wheel, kept, stale) = survivors();
-        let fresh: Vec<Key> = (0..100).map(|n| wheel.insert(Tick::new(200), n)).collect();
-        assert!(fresh.iter().any(|key| kept.iter().any(|old| old.index == key.index)));
-        assert!(kept.iter().chain(&fresh).all(|&key| wheel.contains(key)));
-        for &key in &kept {
-            let forged = Key { index: u32::MAX, ..key };
-            assert!(!wheel.contains(forged) && wheel.cancel(forged).is_none());
-        }
-        for &key in &stale {
-            assert!(wheel.cancel(key).is_none() && !wheel.reset(key, Tick::new(1)));
-            assert!(!wheel.contains(key));
-        }
-        for &key in &kept {
-            assert!(wheel.cancel(key).is_some() && wheel.cancel(key).is_none());
-            wheel.check().unwrap();
-        }
-        assert_eq!((wheel.len(), wheel.table.moved().len()), (fresh.len(), 0));
-    }
-
     /// Iteration, advance and drain return the keys that `insert` returned, also for moved nodes.
     #[test]
     fn keys_come_out_as_insert_returned_them() {

@@ -234,37 +234,3 @@ impl<F> fmt::Display for InsertError<F> {
 }
 
 impl<F> std::error::Error for InsertError<F> {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::error::Error;
-
-    /// The message of each error names the value that was refused.
-    #[test]
-    fn error_messages_name_the_value() {
-        let messages = [
-            GeometryError::NoSlots { level: 3 }.to_string(),
-            GeometryError::TooManySlots { level: 3, slots: 9 }.to_string(),
-            GeometryError::RangeOverflow { level: 3, slots: 9 }.to_string(),
-            ConfigError::Tick(Duration::from_secs(3)).to_string(),
-            ConfigError::Threads(3).to_string(),
-            ConfigError::Shards(3).to_string(),
-            ConfigError::MaxPending(3).to_string(),
-            ConfigError::MaxInFlight(3).to_string(),
-            ConfigError::Name("3\0".into()).to_string(),
-            ConfigError::Ticker(std::io::Error::other("3")).to_string(),
-        ];
-        for message in messages {
-            assert!(message.contains('3'), "{message}");
-        }
-    }
-
-    /// An error of the system is the source of its `ConfigError`.
-    #[test]
-    fn system_error_is_the_source() {
-        let error = ConfigError::Ticker(std::io::Error::other("no more threads"));
-        assert_eq!(error.source().unwrap().to_string(), "no more threads");
-        assert!(ConfigError::Threads(0).source().is_none());
-    }
-}

@@ -1,7 +1,7 @@
 //! Bounds on pending jobs and on jobs in flight, and values that are refused.
 
 use super::*;
-use rayon::ThreadPoolBuilder;
+use std::error::Error;
 
 /// C54: `try_insert` returns the job if the wheel is full, and freed room can be used at once.
 #[test]
@@ -88,41 +88,53 @@ fn jobs_beyond_max_in_flight_wait_in_the_wheel() {
     assert!(most.load(Ordering::SeqCst) <= 2);
 }
 
-/// C56: Values that make no sense, or exclude each other, are refused, and the error names them.
+/// C56, C103: Values that make no sense, or exclude each other, are refused in each way to build a wheel, and the error
+/// names them.
 #[test]
 fn values_that_make_no_sense_are_refused_by_name() {
-    let built = |builder: Builder| builder.build().unwrap_err();
-    let manual = |builder: Builder| builder.manual().unwrap_err();
-    let new = Wheel::builder;
-    let too_long = Duration::from_secs(u64::MAX);
-    for tick in [Duration::ZERO, too_long] {
-        assert!(matches!(built(new().tick(tick)), ConfigError::Tick(t) if t == tick));
-        assert!(manual(new().tick(tick)).to_string().contains(&format!("{tick:?}")));
-    }
-    for threads in [0, Builder::MAX_THREADS + 1] {
-        assert!(matches!(built(new().threads(threads)), ConfigError::Threads(n) if n == threads));
-    }
-    for shards in [0, Builder::MAX_SHARDS + 1] {
-        assert!(matches!(built(new().shards(shards)), ConfigError::Shards(n) if n == shards));
-        assert!(matches!(manual(new().shards(shards)), ConfigError::Shards(n) if n == shards));
-    }
-    assert!(matches!(built(new().max_pending(0)), ConfigError::MaxPending(0)));
-    assert!(matches!(built(new().max_in_flight(0)), ConfigError::MaxInFlight(0)));
-    assert!(matches!(manual(new().max_in_flight(0)), ConfigError::MaxInFlight(0)));
-    assert!(matches!(built(new().name("a\0b")), ConfigError::Name(name) if name == "a\0b"));
-    assert!(matches!(manual(new().name("a\0b")), ConfigError::Name(_)));
-    let own = || Arc::new(ThreadPoolBuilder::new().num_threads(1).build().unwrap());
-    let conflicts = [
-        (built(new().pool(own()).threads(1)), "pool", "threads"),
-        (manual(new().threads(1)), "manual", "threads"),
-        (manual(new().pool(own())), "manual", "pool"),
+    type Set = fn(Builder) -> Builder;
+    let build = |set: Set| set(Wheel::builder()).build().unwrap_err().to_string();
+    let manual = |set: Set| set(Wheel::builder()).manual().unwrap_err().to_string();
+    let driven = |set: Set| set(Wheel::builder()).driven().unwrap_err().to_string();
+    let in_each_way: [(Set, &str); 7] = [
+        (|new| new.tick(Duration::ZERO), "tick(0ns): a tick is above zero and below 584 years"),
+        (
+            |new| new.tick(Duration::from_secs(1 << 60)),
+            "tick(1152921504606846976s): a tick is above zero and below 584 years",
+        ),
+        (|new| new.shards(0), "shards(0): the wheel needs between 1 and 1024"),
+        (
+            |new| new.shards(Builder::MAX_SHARDS + 1),
+            "shards(1025): the wheel needs between 1 and 1024",
+        ),
+        (|new| new.max_pending(0), "max_pending(0): the wheel could not take any job"),
+        (|new| new.max_in_flight(0), "max_in_flight(0): the wheel could not run any job"),
+        (|new| new.name("\0"), "name(\"\\0\"): names of threads cannot contain a NUL byte"),
     ];
-    for (error, one, other) in conflicts {
-        assert!(matches!(error, ConfigError::Conflict(a, b) if (a, b) == (one, other)), "{error}");
-        assert!(error.to_string().contains(one) && error.to_string().contains(other), "{error}");
+    for (set, message) in in_each_way {
+        assert_eq!([build(set), manual(set), driven(set)], [message; 3]);
     }
-    assert_eq!(Geometry::ring(0), Err(GeometryError::NoSlots { level: 0 }));
-    assert_eq!(Geometry::levels(&[]), Err(GeometryError::NoLevels));
-    assert!(Geometry::ring(usize::MAX).unwrap_err().to_string().contains(&usize::MAX.to_string()));
-    assert!(Geometry::levels(&[1 << 16; 4]).is_err());
+    let pool: Set = |new| new.pool(pool_of(1));
+    let threads: Set = |new| new.threads(1);
+    let refusals = [
+        (build(|new| new.threads(0)), "threads(0): the pool needs between 1 and 1024"),
+        (
+            build(|new| new.threads(Builder::MAX_THREADS + 1)),
+            "threads(1025): the pool needs between 1 and 1024",
+        ),
+        (
+            build(|new| new.pool(pool_of(1)).threads(1)),
+            "pool and threads exclude each other: choose one",
+        ),
+        (manual(threads), "manual and threads exclude each other: choose one"),
+        (manual(pool), "manual and pool exclude each other: choose one"),
+        (driven(threads), "driven and threads exclude each other: choose one"),
+        (driven(pool), "driven and pool exclude each other: choose one"),
+    ];
+    for (refused, message) in refusals {
+        assert_eq!(refused, message);
+    }
+    let error = ConfigError::Ticker(std::io::Error::other("no more threads"));
+    assert_eq!(error.to_string(), "the ticker's thread did not start: no more threads");
+    assert_eq!(error.source().unwrap().to_string(), "no more threads");
 }

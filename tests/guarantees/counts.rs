@@ -117,27 +117,6 @@ fn dropped_wheel_counts_the_jobs_that_it_discards() {
     assert_eq!((stats.inserted, stats.completed, stats.discarded), (5, 3, 2));
 }
 
-/// C110: `Stats::since` counts only between two snapshots.
-#[test]
-fn window_counts_only_between_two_snapshots() {
-    let (wheel, driver) = manual();
-    let run = |jobs: usize| {
-        for _ in 0..jobs {
-            wheel.insert(MS, || ());
-        }
-        assert_eq!(driver.advance(MS), jobs);
-    };
-    run(10);
-    let noon = wheel.stats();
-    run(3);
-    wheel.insert(HOUR, || ());
-    let window = wheel.stats().since(&noon);
-    assert_eq!((window.inserted, window.completed, window.pending), (4, 3, 1));
-    assert_eq!((window.handover.count, window.start.count), (3, 3));
-    assert_eq!(window.handover.buckets().map(|(_, jobs)| jobs).sum::<u64>(), 3);
-    assert_eq!(wheel.stats().since(&Stats::default()), wheel.stats());
-}
-
 /// C16: `on_panic` gets the handle of the job that panicked, in a run or in a drop.
 #[test]
 fn panic_has_the_handle_of_its_job() {

@@ -314,17 +314,6 @@ fn job_of_a_driven_wheel_may_end_it() {
     assert_eq!((alive(), driver.run_due()), (0, 0));
 }
 
-/// C103: A driven wheel refuses threads and a pool.
-#[test]
-fn driven_wheel_refuses_threads_and_a_pool() {
-    let error = Wheel::builder().threads(2).driven().unwrap_err();
-    assert!(matches!(error, ConfigError::Conflict("driven", "threads")), "{error:?}");
-    let error = Wheel::builder().pool(pool_of(1)).driven().unwrap_err();
-    assert!(matches!(error, ConfigError::Conflict("driven", "pool")), "{error:?}");
-    let error = Wheel::builder().max_in_flight(0).driven().unwrap_err();
-    assert!(matches!(error, ConfigError::MaxInFlight(0)), "{error:?}");
-}
-
 /// C107: A panic of a job or of the loop's waker is reported and goes no further.
 #[test]
 fn panic_in_run_due_is_reported_and_spares_the_rest() {

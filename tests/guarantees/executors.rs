@@ -8,11 +8,10 @@ use super::polled::tokio;
 use super::*;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Context;
 
 use futures::stream::{FuturesUnordered, StreamExt};
-use tickwheel::{Repeat, Sleep, testing};
-use tokio::sync::oneshot;
+use tickwheel::{Repeat, Sleep};
 
 /// In which order woken tasks are polled, and when, and with which wakers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -231,76 +230,6 @@ fn wheel_that_ends_first_wakes_every_task() {
         while executor.turn(&driver) {}
         assert_eq!(executor.waiting(), 0, "{order:?}");
     }
-}
-
-/// C71: A sleep in `or` keeps its time, however often the other branch wins.
-#[test]
-fn or_keeps_the_sleep_when_the_other_branch_wins() {
-    let (wheel, driver) = manual();
-    let begin = driver.now();
-    let others = testing::run(&driver, async {
-        let (mut long, mut others) = (wheel.sleep(30 * MS), 0);
-        let mut more = true;
-        while more {
-            let over = async {
-                (&mut long).await;
-                false
-            };
-            let goes_on = async {
-                wheel.sleep(MS).await;
-                true
-            };
-            more = futures_lite::future::or(over, goes_on).await;
-            others += u32::from(more);
-        }
-        others
-    });
-    assert_eq!((others, driver.now() - begin), (29, 30 * MS));
-    assert_eq!(wheel.stats().sleeping, 0);
-}
-
-/// Polls a future once, in the task that awaits this. It must not be ready.
-async fn pend<F: Future + Unpin>(future: &mut F) {
-    poll_fn(|cx| {
-        assert!(Pin::new(&mut *future).poll(cx).is_pending());
-        Poll::Ready(())
-    })
-    .await;
-}
-
-/// C71: A sleep that moved to another task wakes that task.
-#[test]
-fn sleep_that_moved_wakes_the_task_that_polled_it_last() {
-    let (wheel, driver) = manual();
-    let runtime = tokio(3);
-    for _ in 0..50 {
-        let mut sleep = wheel.sleep(MS);
-        let mut set: FuturesUnordered<Sleep> = (1..=20).map(|n| wheel.sleep(n * MS)).collect();
-        let (give, taken) = oneshot::channel();
-        let (has, had) = oneshot::channel();
-        let first = runtime.spawn(async move {
-            pend(&mut sleep).await;
-            pend(&mut set.next()).await;
-            give.send((sleep, set)).unwrap();
-            // Stays alive, so that a wake that goes to this task is lost and not an error.
-            pending::<()>().await;
-        });
-        let (ends, end) = channel();
-        runtime.spawn(async move {
-            let (mut sleep, mut set) = taken.await.unwrap();
-            pend(&mut sleep).await;
-            pend(&mut set.next()).await;
-            has.send(()).unwrap();
-            sleep.await;
-            ends.send(set.count().await).unwrap();
-        });
-        // Only now does time go on.
-        runtime.block_on(had).unwrap();
-        driver.advance(20 * MS);
-        assert_eq!(end.recv_timeout(MINUTE), Ok(20));
-        first.abort();
-    }
-    assert_eq!(wheel.stats().sleeping, 0);
 }
 
 /// C71: A task that is always ready delays no sleep.

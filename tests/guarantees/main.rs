@@ -55,8 +55,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tickwheel::{
-    Builder, ConfigError, Driver, Geometry, GeometryError, Handle, Hierarchy, InsertErrorKind,
-    Scheduler, Tick, Wheel,
+    Builder, ConfigError, Driver, Geometry, Handle, Hierarchy, InsertErrorKind, Scheduler, Tick,
+    Wheel,
 };
 
 use clocks::{Time, on_both_clocks};

@@ -43,45 +43,6 @@ fn key_has_one_job() {
     assert_eq!((orders.cancel_all(), orders.len(), wheel.len()), (2, 0, 0));
 }
 
-/// C42: The key of a job is free when the job starts.
-#[test]
-fn key_is_free_before_its_job_runs() {
-    for (wheel, driver) in on_each_clock(Wheel::builder) {
-        let devices = Keyed::new(wheel.scheduler());
-        let (sender, answers) = channel();
-        let own = devices.clone();
-        let again = move || {
-            let absent = !own.contains(&7) && own.is_empty();
-            let anew = own.insert_if_absent(7, HOUR, || ()).is_ok();
-            sender.send((absent, anew)).unwrap();
-        };
-        devices.insert(7, MS, again).unwrap();
-        if let Some(driver) = &driver {
-            driver.advance(MS);
-        }
-        assert_eq!(answers.recv(), Ok((true, true)));
-        assert!(devices.contains(&7));
-    }
-}
-
-/// C42: The job of a key can be replaced on a full wheel.
-#[test]
-fn key_can_be_replaced_on_a_full_wheel() {
-    let (wheel, _driver) = Wheel::builder().max_pending(1).manual().unwrap();
-    let orders = Keyed::new(wheel.scheduler());
-    orders.insert(1, MS, || ()).unwrap();
-    let refused = orders.insert(2, MS, || ()).unwrap_err();
-    assert_eq!(refused.kind(), InsertErrorKind::Full);
-    assert_eq!(refused.into_inner().0, 2);
-    assert!(orders.insert(1, HOUR, || ()).unwrap().is_some());
-    let at = std::time::SystemTime::UNIX_EPOCH + HOUR * 24 * 365 * 500;
-    assert!(orders.insert(1, at, || ()).unwrap().is_some());
-    assert!(orders.insert(1, HOUR, || ()).unwrap().is_some());
-    assert_eq!((orders.len(), wheel.len(), orders.remaining(&1)), (1, 1, Some(HOUR)));
-    assert!(orders.cancel(&1) && wheel.try_insert(MS, || ()).is_ok());
-    assert!(wheel.try_insert(MS, || ()).is_err());
-}
-
 /// C42: A job for a wall-clock time can be replaced while it waits for a thread.
 #[test]
 fn key_can_be_replaced_on_the_way_to_the_pool() {
@@ -188,6 +149,8 @@ fn end_of_the_wheel_frees_every_key() {
     assert!(orders.is_empty());
     let late = orders.insert(11, HOUR, || ()).unwrap_err();
     assert_eq!((late.kind(), late.into_inner().0), (InsertErrorKind::Shutdown, 11));
+    let late = orders.insert_batch([(11, HOUR, || ())]).unwrap_err();
+    assert_eq!((late.kind(), late.into_inner().len()), (InsertErrorKind::Shutdown, 1));
     assert!(orders.is_empty());
 }
 
@@ -489,30 +452,4 @@ fn repeating_job_keeps_its_key_until_its_last_run_has_ended() {
     let key = keyed.clone();
     drop(wheel);
     assert!(key.is_empty() && keyed.every("key", MS, || ()).is_err() && key.is_empty());
-}
-
-/// C45: `Keyed::insert_batch` has room for all of the jobs or for none.
-#[test]
-fn keyed_batch_is_all_or_nothing() {
-    let (wheel, driver) = Wheel::builder().max_pending(10).manual().unwrap();
-    let keyed = Keyed::new(&wheel);
-    keyed.insert(1, HOUR, || ()).unwrap();
-    let batch = || (0..4).map(|key| (key, MS * 2, || ()));
-    let replaced: Vec<bool> =
-        keyed.insert_batch(batch()).unwrap().iter().map(Option::is_some).collect();
-    assert_eq!(replaced, [false, true, false, false]);
-    assert_eq!((keyed.len(), wheel.len()), (4, 4));
-    // Room for all or for none, also for the jobs that replace others.
-    let refused = keyed.insert_batch((0..7).map(|key| (key, HOUR, || ()))).unwrap_err();
-    let back: Vec<i32> = refused.into_inner().into_iter().map(|(key, ..)| key).collect();
-    assert_eq!(back, (0..7).collect::<Vec<_>>());
-    assert!(keyed.insert_batch((10..16).map(|key| (key, HOUR, || ()))).is_ok());
-    assert_eq!((driver.advance(MS), driver.advance(MS), keyed.len()), (0, 4, 6));
-    // The room of the replaced jobs is free again: ten fit.
-    assert!(keyed.insert_batch(batch()).is_ok() && wheel.try_insert(MS, || ()).is_err());
-    assert_eq!(keyed.cancel_all(), 10);
-    drop(wheel);
-    let refused = keyed.insert_batch(batch()).unwrap_err();
-    assert_eq!((refused.kind(), refused.into_inner().len()), (InsertErrorKind::Shutdown, 4));
-    assert!(keyed.is_empty());
 }

@@ -1,6 +1,6 @@
 //! Calls from inside keys and groups: from jobs, drops and the panic handler, also while the wheel ends.
 
-use super::names::{Colliding, Constant};
+use super::names::Constant;
 use super::*;
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -53,43 +53,6 @@ fn key_may_use_its_keyed_when_it_is_dropped() {
     keyed.insert(key(1), HOUR, || ()).unwrap();
     drop(wheel);
     assert!(keyed.insert(key(2), HOUR, || ()).is_err());
-    assert!(keyed.is_empty());
-}
-
-/// A job, and the drop of a value that it captured, may use the `Keyed` of the job.
-#[test]
-fn job_and_its_drop_may_use_their_keyed() {
-    let (wheel, driver) = manual();
-    let keyed: Keyed<u64, Colliding> = Keyed::with_hasher(wheel.scheduler(), Colliding::default());
-    let ran = Arc::new(AtomicUsize::new(0));
-    let job = |key: u64| {
-        let (own, ran) = (keyed.clone(), Arc::clone(&ran));
-        let dropped = keyed.clone();
-        // Its drop inserts a job under another key. No job may be lost, and no call may hang.
-        let captured = OnDrop(move || {
-            assert!(!dropped.contains(&key) && !dropped.cancel(&key));
-            dropped.reset(&(key + 1), HOUR);
-            drop(dropped.insert(key + 100, HOUR, || ()));
-        });
-        move || {
-            assert!(!own.contains(&key) && own.handle(&key).is_none());
-            own.insert(key, HOUR, || ()).unwrap();
-            assert!(own.cancel(&key));
-            ran.fetch_add(1, Ordering::SeqCst);
-            drop(captured);
-        }
-    };
-    (0..10).for_each(|key| drop(keyed.insert(key, MS, job(key)).unwrap()));
-    assert_eq!((driver.advance(MS), ran.load(Ordering::SeqCst), keyed.len()), (10, 10, 10));
-    assert_eq!(keyed.cancel_all(), 10);
-    (0..10).for_each(|key| drop(keyed.insert(key, MS, job(key)).unwrap()));
-    assert!(keyed.cancel(&0) && keyed.take(&1).is_some());
-    assert_eq!(keyed.len(), 10);
-    // A job that a drop inserts while the others are cancelled may be cancelled too, or stay.
-    let cancelled = keyed.cancel_all();
-    assert!((10..=20).contains(&cancelled), "{cancelled}");
-    assert_eq!(keyed.len(), wheel.len());
-    drop(wheel);
     assert!(keyed.is_empty());
 }
 

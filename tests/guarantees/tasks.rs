@@ -23,106 +23,112 @@ fn number(job: &Job) -> Option<u32> {
     job.downcast_ref::<Say>().map(|say| say.0)
 }
 
+/// A wheel, and what inserts into it.
+struct Inserts {
+    wheel: Wheel,
+    driver: Driver,
+    keyed: Keyed<u32>,
+    group: Group,
+}
+
+/// How many ways to insert a task there are. A job that repeats goes on repeating after an insert in one of the first.
+const WAYS: usize = 11;
+const WAYS_TO_REPEAT: usize = 8;
+
+impl Inserts {
+    fn new(builder: Builder) -> Inserts {
+        let (wheel, driver) = builder.manual().unwrap();
+        let (keyed, group) = (Keyed::new(&wheel), Group::new(&wheel));
+        Inserts { wheel, driver, keyed, group }
+    }
+
+    /// Inserts a task in one of the ways, under this key if that needs one.
+    fn insert(
+        &self,
+        way: usize,
+        key: u32,
+        after: Duration,
+        task: impl Task + Send + 'static,
+    ) -> Handle {
+        let Inserts { wheel, keyed, group, .. } = self;
+        match way {
+            0 => return wheel.insert(after, task),
+            1 => return wheel.insert(wheel.wall_now() + after, task),
+            2 => return wheel.insert(When::after(after).jitter(Duration::from_nanos(1)), task),
+            3 => return wheel.insert_with(after, |_| task).unwrap(),
+            4 => return wheel.insert_batch([(after, task)]).unwrap()[0],
+            5 => return group.insert(after, task).unwrap(),
+            6 => drop(keyed.insert(key, after, task).unwrap()),
+            7 => drop(keyed.insert_if_absent(key, after, task).map_err(drop)),
+            8 => return wheel.insert_batch([(wheel.wall_now() + after, task)]).unwrap()[0],
+            9 => return group.insert_batch([(after, task)]).unwrap()[0],
+            _ => drop(keyed.insert_batch([(key, after, task)]).unwrap()),
+        }
+        keyed.handle(&key).unwrap()
+    }
+
+    /// How many jobs the keys and the group have.
+    fn members(&self) -> usize {
+        self.keyed.len() + self.group.len()
+    }
+}
+
 /// C57: A `Task` comes back with the type that it had at its insert.
 #[test]
 fn task_comes_back_with_its_type() {
-    let (wheel, driver) = manual();
-    let (keyed, group) = (Keyed::new(&wheel), Group::new(&wheel));
+    let inserts = Inserts::new(Wheel::builder());
     let (say, said) = says();
-    let ways: [&dyn Fn(u32) -> Handle; 8] = [
-        &|n| wheel.insert(HOUR, say(n)),
-        &|n| wheel.insert(wheel.wall_now() + HOUR, say(n)),
-        &|n| wheel.insert(When::after(HOUR).jitter(MS), say(n)),
-        &|n| wheel.insert_with(HOUR, |_| say(n)).unwrap(),
-        &|n| wheel.insert_batch([(HOUR, say(n))]).unwrap()[0],
-        &|n| wheel.insert_batch([(wheel.wall_now() + HOUR, say(n))]).unwrap()[0],
-        &|n| group.insert(HOUR, say(n)).unwrap(),
-        &|n| {
-            keyed.insert(n, HOUR, say(n)).unwrap();
-            keyed.handle(&n).unwrap()
-        },
-    ];
-    for (way, insert) in ways.iter().enumerate() {
-        let n = way as u32;
+    for (way, n) in (0..WAYS).zip(0..) {
+        let insert = || inserts.insert(way, n, HOUR, say(n));
         // Taken out, looked at, and converted to its type.
-        let job = wheel.take(insert(n)).unwrap();
+        let job = inserts.wheel.take(insert()).unwrap();
         assert_eq!(number(&job), Some(n), "way {way}");
         assert!(job.downcast_ref::<u32>().is_none());
         let job = job.downcast::<String>().unwrap_err();
         assert_eq!(job.downcast::<Say>().unwrap().0, n);
-        assert!(keyed.is_empty() && group.is_empty() && wheel.is_empty());
+        assert_eq!((inserts.members(), inserts.wheel.len()), (0, 0));
         // It still runs.
-        insert(n);
-        assert_eq!((driver.advance(HOUR + MS), said.try_recv()), (1, Ok(n)), "way {way}");
+        insert();
+        assert_eq!((inserts.driver.advance(HOUR + MS), said.try_recv()), (1, Ok(n)), "way {way}");
     }
-    for (way, insert) in ways.iter().enumerate() {
-        insert(way as u32);
+    for (way, n) in (0..WAYS).zip(0..) {
+        inserts.insert(way, n, HOUR, say(n));
     }
-    let mut back: Vec<u32> =
-        wheel.shutdown().map(|unfired| unfired.job.downcast::<Say>().unwrap().0).collect();
-    back.sort_unstable();
-    assert_eq!(back, (0..8).collect::<Vec<_>>());
-    assert!(keyed.is_empty() && group.is_empty());
     // A closure, and a repeating job, have no type that can be named.
-    let (wheel, _driver) = manual();
-    wheel.insert(HOUR, || ());
-    wheel.every(HOUR, || ()).unwrap();
-    assert!(wheel.shutdown().all(|unfired| unfired.job.downcast::<Say>().is_err()));
+    inserts.wheel.insert(HOUR, || ());
+    inserts.wheel.every(HOUR, || ()).unwrap();
+    let Inserts { wheel, keyed, group, .. } = inserts;
+    let jobs: Vec<Job> = wheel.shutdown().map(|unfired| unfired.job).collect();
+    let says: Vec<Say> = jobs.into_iter().filter_map(|job| job.downcast::<Say>().ok()).collect();
+    assert_eq!(says.iter().map(|say| say.0).collect::<HashSet<_>>().len(), WAYS);
+    assert!(keyed.is_empty() && group.is_empty());
 }
 
 /// C58: A `Job` may be inserted again, in any wheel and by every verb.
 #[test]
 fn job_may_be_inserted_again() {
-    let (old, _) = manual();
+    let old = Inserts::new(Wheel::builder());
     let (say, said) = says();
-    for n in 0..4 {
-        match n {
-            0 => drop(old.insert(HOUR, say(n))),
-            1 => drop(old.insert(old.wall_now() + HOUR, say(n))),
-            2 => drop(old.insert_with(HOUR, |_| say(n)).unwrap()),
-            _ => drop(Keyed::new(&old).insert("key", HOUR, say(n)).unwrap()),
-        }
+    for (way, n) in (0..WAYS).zip(0..) {
+        old.insert(way, n, HOUR, say(n));
     }
-    let jobs: Vec<Job> = old.shutdown().map(|unfired| unfired.job).collect();
-    let (wheel, driver) = Wheel::builder().max_pending(8).manual().unwrap();
-    let (keyed, group) = (Keyed::new(&wheel), Group::new(&wheel));
+    let mut jobs: Vec<Job> = old.wheel.shutdown().map(|unfired| unfired.job).collect();
+    let all = (0..WAYS as u32).collect::<HashSet<_>>();
+    let new = Inserts::new(Wheel::builder());
     // Every way to insert, one after the other: each time the jobs come back as they were.
-    let mut ways: Vec<Box<dyn FnMut(usize, Job) -> Handle>> = vec![
-        Box::new(|_, job| wheel.insert(HOUR, job)),
-        Box::new(|_, job| wheel.insert(wheel.wall_now() + HOUR, job)),
-        Box::new(|_, job| wheel.insert_with(HOUR, |_| job).unwrap()),
-        Box::new(|_, job| wheel.insert_batch([(HOUR, job)]).unwrap()[0]),
-        Box::new(|_, job| wheel.insert_batch([(wheel.wall_now() + HOUR, job)]).unwrap()[0]),
-        Box::new(|_, job| group.insert(HOUR, job).unwrap()),
-        Box::new(|_, job| group.insert_batch([(HOUR, job)]).unwrap()[0]),
-        Box::new(|n, job| {
-            keyed.insert(n, HOUR, job).unwrap();
-            keyed.handle(&n).unwrap()
-        }),
-        Box::new(|n, job| {
-            keyed.insert_batch([(n, HOUR, job)]).unwrap();
-            keyed.handle(&n).unwrap()
-        }),
-    ];
-    let mut jobs = jobs;
-    for way in &mut ways {
-        let mut numbers: Vec<u32> = jobs.iter().filter_map(number).collect();
-        numbers.sort_unstable();
-        assert_eq!(numbers, [0, 1, 2, 3]);
-        let handles: Vec<Handle> =
-            jobs.into_iter().enumerate().map(|(n, job)| way(n, job)).collect();
-        assert_eq!(wheel.len(), 4);
-        jobs = handles.iter().map(|&handle| wheel.take(handle).unwrap()).collect();
+    for way in 0..WAYS {
+        assert_eq!(jobs.iter().filter_map(number).collect::<HashSet<_>>(), all);
+        let numbered = jobs.into_iter().zip(0..);
+        let handles: Vec<Handle> = numbered.map(|(job, n)| new.insert(way, n, HOUR, job)).collect();
+        assert_eq!(new.wheel.len(), WAYS);
+        jobs = handles.iter().map(|&handle| new.wheel.take(handle).unwrap()).collect();
     }
-    drop(ways);
-    let handles = jobs.into_iter().map(|job| wheel.insert(HOUR, job)).collect::<HashSet<_>>();
-    assert_eq!((handles.len(), driver.advance(HOUR)), (4, 4));
-    let mut ran: Vec<u32> = said.try_iter().collect();
-    ran.sort_unstable();
-    assert_eq!(ran, [0, 1, 2, 3]);
+    jobs.into_iter().for_each(|job| _ = new.wheel.insert(HOUR, job));
+    assert_eq!(new.driver.advance(HOUR), WAYS);
+    assert_eq!(said.try_iter().collect::<HashSet<_>>(), all);
     // A job that is refused comes back as it was.
-    let refused = wheel.scheduler();
-    drop(wheel.shutdown());
+    let refused = new.wheel.scheduler();
+    drop(new.wheel.shutdown());
     let job = refused.insert(HOUR, Job::new(say(7))).unwrap_err().into_inner();
     let job = refused.insert_batch([(MS, job)]).unwrap_err().into_inner().remove(0).1;
     assert_eq!(job.downcast::<Say>().unwrap().0, 7);
@@ -134,13 +140,11 @@ fn repeating_job_that_is_inserted_again_goes_on_repeating() {
     let (old, _) = manual();
     let (sender, runs) = channel();
     let repeat = Repeat::every(MS * 10).missed(Missed::Skip).after_panic(Next::Period);
-    let handle = old
-        .repeat(repeat, move |run| {
-            let _ = sender.send(run);
-            Next::Period
-        })
-        .unwrap();
-    let mut job = old.take(handle).unwrap();
+    let again = move |run| {
+        let _ = sender.send(run);
+        Next::Period
+    };
+    let mut job = old.take(old.repeat(repeat, again).unwrap()).unwrap();
     // From one wheel to the next, alone and in a batch with others.
     for round in 0..3 {
         let (wheel, driver) = manual();
@@ -163,80 +167,43 @@ fn repeating_job_that_is_inserted_again_goes_on_repeating() {
     let slack = wheel.insert(MS * 60, wheel.take(slack).unwrap());
     assert_eq!(wheel.remaining(slack), Some(MS * 64));
     // A job that is refused comes back as it was, here too.
-    let (full, driver) = Wheel::builder().max_pending(1).manual().unwrap();
-    let first = full.insert(MS, || ());
-    let job = full.try_insert(MS, job).unwrap_err().into_inner();
-    let job = full.insert_batch([(MS, job)]).unwrap_err().into_inner().remove(0).1;
-    assert!(full.cancel(first));
-    full.insert(MS, job);
-    assert_eq!(driver.advance(MS * 11), 2);
-    // Under a key, in a group and with its handle, too.
-    let mut job = full.shutdown().next().unwrap().job;
-    let (wheel, driver) = manual();
-    let (keyed, group) = (Keyed::new(&wheel), Group::new(&wheel));
-    let ways: [&dyn Fn(Job) -> Handle; 5] = [
-        &|job| group.insert(MS, job).unwrap(),
-        &|job| {
-            keyed.insert("key", MS, job).unwrap();
-            keyed.handle("key").unwrap()
-        },
-        &|job| {
-            keyed.insert_if_absent("key", MS, job).unwrap();
-            keyed.handle("key").unwrap()
-        },
-        &|job| wheel.insert_with(MS, |_| job).unwrap(),
-        &|job| wheel.insert(driver.wall_now() + MS, job),
-    ];
-    for insert in ways {
+    let full = Inserts::new(Wheel::builder().max_pending(1));
+    let first = full.wheel.insert(MS, || ());
+    let job = full.wheel.try_insert(MS, job).unwrap_err().into_inner();
+    let mut job = full.wheel.insert_batch([(MS, job)]).unwrap_err().into_inner().remove(0).1;
+    assert!(full.wheel.cancel(first));
+    for way in 0..WAYS_TO_REPEAT {
         runs.try_iter().for_each(drop);
-        let handle = insert(job);
-        assert_eq!(
-            (driver.advance(MS * 11), group.len() + keyed.len() + wheel.len() > 0),
-            (2, true)
-        );
+        let handle = full.insert(way, 1, MS, job);
+        assert_eq!(full.driver.advance(MS * 12), 2, "way {way}");
         assert!(runs.try_iter().all(|run| run.handle == handle));
-        job = wheel.take(handle).unwrap();
+        job = full.wheel.take(handle).unwrap();
     }
     // If the key is taken, it comes back as it was. In a batch of keys or of a group it runs once.
-    keyed.insert("key", HOUR, || ()).unwrap();
-    let (_, job) = keyed.insert_if_absent("key", MS, job).unwrap_err().into_inner();
-    let mut job = wheel.take(wheel.insert(MS, job)).unwrap();
-    job = wheel.take(group.insert_batch([(MS, job)]).unwrap()[0]).unwrap();
-    keyed.insert_batch([("key", MS, job)]).unwrap();
-    assert_eq!((driver.advance(HOUR), wheel.len(), group.len(), keyed.len()), (1, 0, 0, 0));
+    full.keyed.insert(1, HOUR, || ()).unwrap();
+    let (_, job) = full.keyed.insert_if_absent(1, MS, job).unwrap_err().into_inner();
+    assert!(full.keyed.cancel(&1));
+    let job = full.wheel.take(full.insert(9, 1, MS, job)).unwrap();
+    full.insert(10, 1, MS, job);
+    assert_eq!((full.driver.advance(HOUR), full.wheel.len(), full.members()), (1, 0, 0));
 }
 
 /// C58: A job that is inserted again leaves its key and its group, and does not grow.
 #[test]
 fn job_that_is_inserted_again_leaves_its_key_and_group() {
-    let (wheel, driver) = Wheel::builder().max_pending(1).manual().unwrap();
-    let (keyed, group) = (Keyed::new(&wheel), Group::new(&wheel));
+    let inserts = Inserts::new(Wheel::builder().max_pending(1));
     let (say, said) = says();
-    let ways: [&dyn Fn(Job) -> Handle; 6] = [
-        &|job| group.insert(HOUR, job).unwrap(),
-        &|job| group.insert_batch([(HOUR, job)]).unwrap()[0],
-        &|job| {
-            keyed.insert("key", HOUR, job).unwrap();
-            keyed.handle("key").unwrap()
-        },
-        &|job| {
-            keyed.insert_batch([("key", HOUR, job)]).unwrap();
-            keyed.handle("key").unwrap()
-        },
-        &|job| wheel.insert_with(HOUR, |_| job).unwrap(),
-        &|job| wheel.insert_batch([(driver.wall_now() + HOUR, job)]).unwrap()[0],
-    ];
-    for insert in ways {
+    for way in 0..WAYS {
         // If each insert added a wrapper, 30,000 nested wrappers would not fit on the stack.
         let mut job = Job::new(say(7));
         for _ in 0..30_000 {
-            let handle = insert(job);
-            assert!(group.len() + keyed.len() <= 1);
-            job = wheel.take(handle).unwrap();
+            let handle = inserts.insert(way, 1, HOUR, job);
+            assert!(inserts.members() <= 1);
+            job = inserts.wheel.take(handle).unwrap();
         }
-        let handle = wheel.insert(HOUR, job);
-        assert_eq!((group.len(), keyed.len(), wheel.is_pending(handle)), (0, 0, true));
-        assert_eq!((driver.advance(HOUR), said.try_recv()), (1, Ok(7)));
+        let handle = inserts.wheel.insert(HOUR, job);
+        assert_eq!((inserts.members(), inserts.wheel.is_pending(handle)), (0, true));
+        assert_eq!((inserts.driver.advance(HOUR), said.try_recv()), (1, Ok(7)));
     }
 }
 

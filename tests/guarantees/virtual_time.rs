@@ -1,53 +1,11 @@
 //! The time of a manual wheel, and futures that run in it.
 
-use super::polled::{polled, tokio};
+use super::polled::tokio;
 use super::*;
 use core::future::pending;
 
 use futures::stream::StreamExt;
 use tickwheel::{Events, Full, testing};
-
-/// C9: `Driver::advance_to_next` moves the clock to the next sleep.
-#[test]
-fn driver_advances_to_the_next_sleep() {
-    let (wheel, driver) = manual();
-    // Jobs and sleeps come in the order of their deadlines, those of one tick together.
-    let begin = driver.now();
-    let mut sleeps = [3, 70_000].map(|delay| polled(wheel.sleep(delay * MS)));
-    assert!(sleeps.iter_mut().all(|sleep| sleep.poll().is_pending()));
-    wheel.insert(3 * MS, || ());
-    wheel.insert(4 * MS, || ());
-    for (at, jobs, woken) in [(3, 1, 1), (4, 2, 1), (70_000, 2, 2)] {
-        assert_eq!(driver.advance_to_next(), Some(begin + at * MS));
-        assert_eq!((wheel.stats().completed, wheel.stats().woken), (jobs, woken));
-    }
-    assert_eq!(driver.advance_to_next(), None);
-    // A sleep that is overdue moves the clock by one tick only.
-    let mut overdue = polled(wheel.sleep(HOUR));
-    assert!(overdue.poll().is_pending());
-    overdue.get().reset_at(driver.now() - MS);
-    let begin = driver.now();
-    assert_eq!(driver.advance_to_next(), Some(begin + MS));
-    assert!(overdue.wakes() == 1);
-}
-
-/// C94: While a channel stays full, a driver still goes to the events that are due later.
-#[test]
-fn full_channel_hides_no_later_event() {
-    let (wheel, driver) = manual();
-    let begin = driver.now();
-    let (events, due) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
-    let waits = [1, 2].map(|at| events.insert(at * MS, at).unwrap());
-    assert_eq!(driver.advance_to_next(), Some(begin + MS));
-    assert_eq!(driver.advance_to_next(), Some(begin + 2 * MS));
-    // One fills the channel and one is due. Another is for later, and a job for later still.
-    events.insert(HOUR, 3).unwrap();
-    wheel.insert(2 * HOUR, || ());
-    assert_eq!(driver.advance_to_next(), Some(begin + 2 * MS + HOUR));
-    assert!(events.cancel(waits[1]));
-    assert_eq!(driver.advance_to_next(), Some(begin + 2 * MS + 2 * HOUR));
-    assert_eq!(due.recv().unwrap().value, 1);
-}
 
 /// C84: `testing::run` delivers events that wait for room as soon as there is some.
 #[test]

@@ -212,25 +212,6 @@ mod tests {
         }
     }
 
-    /// Keys with the same hash are found, replaced and removed one by one.
-    #[test]
-    fn keys_with_one_hash_are_told_apart() {
-        for hash in [|_| 7, |key| key % 3, |key| key] {
-            let mut keys = Keys::new(hash);
-            (0..100).for_each(|key| keys.insert(key));
-            assert_eq!((keys.map.len(), keys.map.iter().count()), (100, 100));
-            // The first key of a hash leaves, others of that hash stay, and a new key takes its place.
-            assert!((0..50).all(|key| keys.remove(key) && !keys.remove(key)));
-            (0..10).for_each(|key| keys.insert(key));
-            let (spot, _) = keys.find(60).unwrap();
-            let before = keys.map.replace(spot, Arc::new(60), handle(1000)).unwrap();
-            assert_eq!((*before, keys.find(60).unwrap().1), (60, handle(1000)));
-            assert!(keys.map.find_same(hash(60), &before).is_none());
-            let left: u64 = keys.map.take_all().map(|entry| *entry.key).sum();
-            assert_eq!((left, keys.map.len()), ((50..100).sum::<u64>() + 45, 0));
-        }
-    }
-
     /// C43: The map gives back the memory of a burst, also while one key stays.
     #[test]
     fn map_gives_back_the_memory_of_a_burst() {

@@ -382,20 +382,3 @@ impl<K, S> fmt::Debug for Keyed<K, S> {
         f.debug_struct("Keyed").field("len", &self.keys.len()).finish_non_exhaustive()
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::api::wheel::Wheel;
-
-    /// `cancel_all` gives back the memory of the map of keys.
-    #[test]
-    fn cancel_all_keeps_no_memory_of_a_burst() {
-        let (wheel, _driver) = Wheel::builder().shards(1).manual().unwrap();
-        let hour = Duration::from_secs(3600);
-        let keyed = Keyed::new(&wheel);
-        (0..10_000).for_each(|key| drop(keyed.insert(key, hour, || ()).unwrap()));
-        assert_eq!(keyed.cancel_all(), 10_000);
-        assert_eq!(lock(&keyed.keys.stripes[0].map).capacity(), 0);
-    }
-}

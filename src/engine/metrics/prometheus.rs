@@ -439,21 +439,3 @@ pub(super) fn plain(value: &str) -> String {
 pub(super) fn escaped(text: &str) -> String {
     text.replace('\\', r"\\").replace('\n', r"\n")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A name that Prometheus does not take is refused.
-    #[test]
-    fn names_are_those_that_prometheus_takes() {
-        for name in ["", "1a", "a b", "é", "a\"", "a-b"] {
-            assert!(!is_name(name) && !is_label(name), "{name:?}");
-        }
-        assert!(is_name("tickwheel:jobs_9") && is_name("le") && is_name("__a"));
-        for name in ["tickwheel:jobs_9", "le", "__name__"] {
-            assert!(!is_label(name), "{name:?}");
-        }
-        assert!(is_label("kind_9") && is_label("_kind"));
-    }
-}

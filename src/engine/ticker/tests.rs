@@ -170,16 +170,6 @@ fn jobs_and_sources_take_turns_within_a_tick() {
     assert!(order.windows(2).all(|two| two[0] != two[1]), "{order:?}");
 }
 
-/// A source that is added after the engine has stopped is closed at once.
-#[test]
-fn source_that_is_added_after_the_stop_is_closed() {
-    let engine = engine(Clock::monotonic());
-    engine.stop();
-    let source = Closures::add_to(engine.sources());
-    assert!(source.closed().is_some());
-    assert!(engine.sources().get(0).is_none());
-}
-
 /// C20: A try to start the pool's threads that takes an hour does not delay a job that comes due meanwhile.
 #[test]
 fn thread_start_that_takes_long_makes_no_job_late() {
