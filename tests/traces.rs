@@ -125,25 +125,27 @@ fn pause(time: Duration) {
     let _ = receiver.recv_timeout(time);
 }
 
-/// A waker that takes its time, or panics.
-struct Takes {
-    time: Duration,
-    panics: bool,
-    called: mpsc::Sender<()>,
+/// Calls a closure when it is woken.
+struct Calls<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for Calls<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
 }
 
-impl Wake for Takes {
-    fn wake(self: Arc<Self>) {
-        let _ = self.called.send(());
-        pause(self.time);
-        assert!(!self.panics, "the waker");
-    }
+fn waker(call: impl Fn() + Send + Sync + 'static) -> Waker {
+    Waker::from(Arc::new(Calls(call)))
 }
 
 /// Sleeps for a millisecond with a waker that takes this time, and may panic. It is called once.
 fn wake_once(wheel: &Wheel, time: Duration, panics: bool) {
     let (called, at_call) = mpsc::channel();
-    let waker = Waker::from(Arc::new(Takes { time, panics, called }));
+    let waker = waker(move || {
+        let _ = called.send(());
+        pause(time);
+        assert!(!panics, "the waker");
+    });
     let mut sleep = Box::pin(wheel.sleep(MS));
     assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     thread::spawn(move || {
@@ -232,16 +234,6 @@ fn loop_of_the_user_is_not_behind() {
     assert!(events_of("users-loop").is_empty());
 }
 
-/// A waker that holds up the thread that calls it, until its channel disconnects.
-struct Holds(mpsc::Sender<()>, Mutex<mpsc::Receiver<()>>);
-
-impl Wake for Holds {
-    fn wake(self: Arc<Self>) {
-        self.0.send(()).unwrap();
-        let _ = self.1.lock().unwrap().recv();
-    }
-}
-
 /// C89: A future that is polled once and dropped while the ticker's thread is busy never drives. The thread is traced
 /// then and later, as before.
 #[test]
@@ -250,8 +242,13 @@ fn ticker_is_traced_after_a_future_that_did_not_drive() {
     let wheel = Wheel::builder().threads(1).name("did-not-drive").build().unwrap();
     for round in 1..=2 {
         let (called, at_call) = mpsc::channel();
-        let (release, held) = mpsc::channel();
-        let waker = Waker::from(Arc::new(Holds(called, Mutex::new(held))));
+        let (release, held) = mpsc::channel::<()>();
+        let held = Mutex::new(held);
+        // It holds up the thread that calls it, until `release` is dropped.
+        let waker = waker(move || {
+            called.send(()).unwrap();
+            let _ = held.lock().unwrap().recv();
+        });
         let mut sleep = Box::pin(wheel.sleep(20 * MS));
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         at_call.recv_timeout(LONG).unwrap();

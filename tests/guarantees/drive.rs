@@ -1,9 +1,9 @@
 //! Wheels that an async runtime drives, on the real clock.
 
+use super::names::Compared;
 use super::polled::{Polled, polled, tokio};
 use super::*;
 use core::future::{Future, Pending, pending};
-use core::hash::{Hash, Hasher};
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
@@ -310,27 +310,6 @@ fn panic_of_the_runtimes_sleep_leaves_the_wheel_to_its_thread() {
     }
 }
 
-/// A key that calls a function, once, while it is compared.
-struct Compared(Arc<Mutex<Option<Call>>>);
-
-type Call = Box<dyn FnOnce() + Send>;
-
-impl PartialEq for Compared {
-    fn eq(&self, _: &Compared) -> bool {
-        let call = self.0.lock().unwrap().take();
-        call.into_iter().for_each(|call| call());
-        true
-    }
-}
-
-impl Eq for Compared {}
-
-impl Hash for Compared {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u8(1);
-    }
-}
-
 /// C68: A future may begin to drive while a key is compared. Its waker is called after the lock of the keys is
 /// released.
 #[test]
@@ -338,17 +317,17 @@ fn waker_may_use_the_key_that_is_compared_when_it_begins_to_drive() {
     let wheel = Wheel::new();
     let mut drive = polled(wheel.drive(|_| pending::<()>()));
     let keyed = Keyed::new(&wheel);
-    let key = || Compared(Arc::default());
+    let key = Compared::default;
     keyed.insert(key(), 2 * HOUR, || ()).unwrap();
     let asks = keyed.clone();
     let (sender, asked) = channel();
-    let waker = waker(move || sender.send(asks.contains(&Compared(Arc::default()))).unwrap());
+    let waker = waker(move || sender.send(asks.contains(&Compared::default())).unwrap());
     let ((compares, compared), (drives, driven)) = (channel(), channel());
-    let call: Box<dyn FnOnce() + Send> = Box::new(move || {
+    let calls = Compared::calling(move || {
         compares.send(()).unwrap();
         driven.recv_timeout(MINUTE).unwrap();
     });
-    keyed.insert(Compared(Arc::new(Mutex::new(Some(call)))), 2 * HOUR, || ()).unwrap();
+    keyed.insert(calls, 2 * HOUR, || ()).unwrap();
     // On a thread of its own: if the waker took a lock that is held, it would wait for ever.
     let inserts = thread::spawn(move || keyed.insert(key(), HOUR, || ()).map(drop).is_ok());
     compared.recv_timeout(MINUTE).unwrap();

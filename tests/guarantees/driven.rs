@@ -1,12 +1,11 @@
 //! Wheels that a loop drives, on the real clock and without a thread.
 
+use super::names::Compared;
 #[cfg(feature = "async")]
 use super::polled::polled;
 use super::*;
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
 use tickwheel::{Events, Keyed, LoopDriver, Scheduler};
 
 fn driven() -> (Wheel, LoopDriver) {
@@ -176,39 +175,24 @@ fn waker_of_a_loop_may_insert() {
     assert!((1..10).contains(&calls()));
 }
 
-/// A key whose `Eq` inserts a job, sends a message, and waits.
-#[derive(Clone)]
-struct Inserts(Scheduler, Sender<()>, Receiver<()>);
-
-impl Hash for Inserts {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
-}
-
-impl PartialEq for Inserts {
-    fn eq(&self, _: &Inserts) -> bool {
-        self.0.insert(5 * MS, || ()).unwrap();
-        self.1.send(()).unwrap();
-        self.2.recv().unwrap();
-        true
-    }
-}
-
-impl Eq for Inserts {}
-
 /// C105: An insert wakes the loop also while the wake of an earlier insert is postponed.
 #[test]
 fn insert_wakes_the_loop_while_an_earlier_wake_is_postponed() {
     let (wheel, driver) = driven();
     let wakes = unpark_for(&driver);
-    let ((told, inserted), (go, goes)) = (unbounded(), unbounded());
-    let key = Inserts(wheel.scheduler(), told, goes);
+    let (scheduler, (told, inserted), (go, goes)) = (wheel.scheduler(), channel(), channel());
+    let key = Compared::calling(move || {
+        scheduler.insert(5 * MS, || ()).unwrap();
+        told.send(()).unwrap();
+        goes.recv().unwrap();
+    });
     let keyed = Keyed::new(&wheel);
-    keyed.insert(key.clone(), HOUR, || ()).unwrap();
+    keyed.insert(key, HOUR, || ()).unwrap();
     assert!(driver.timeout().is_some());
     let before = wakes();
     thread::scope(|scope| {
         // The insert of the key's `Eq` wakes the loop only when the map of keys is free again.
-        scope.spawn(|| keyed.insert(key, HOUR, || ()).unwrap());
+        scope.spawn(|| keyed.insert(Compared::default(), HOUR, || ()).unwrap());
         inserted.recv().unwrap();
         wheel.insert(7 * MS, || ());
         let woken = wakes();
