@@ -6,9 +6,10 @@ use tickwheel_jobs::Limit;
 
 use super::shared::*;
 
-/// `errors` groups the dead jobs by the first line of their error. `nodes` names this process.
+/// `errors` groups the dead jobs by the first line of their error. `nodes` names this process. `history` counts what
+/// happened, for the queue and for a kind.
 #[test]
-fn errors_and_nodes_are_listed() {
+fn errors_nodes_and_history_are_listed() {
     let Some(app) = application() else { return };
     for to in ["ann", "ann", "bob"] {
         app.jobs.insert(Duration::ZERO, push(to)).unwrap();
@@ -25,22 +26,12 @@ fn errors_and_nodes_are_listed() {
     let kinds = nodes[0]["kinds"].as_array().unwrap();
     assert!(kinds.contains(&"push".into()), "{kinds:?}");
     assert!(ok(&app.store, &["nodes"]).contains(&std::process::id().to_string()));
-}
-
-/// `history` counts what happened, for the queue and for a kind.
-#[test]
-fn history_counts_what_happened() {
-    let Some(app) = application() else { return };
-    for to in ["ann", "bob"] {
-        app.jobs.insert(Duration::ZERO, push(to)).unwrap();
-    }
-    app.wait_for_dead(2);
     for args in [&["history", "--json"][..], &["history", "--json", "--kind", "push"]] {
         for step in ["minute", "hour"] {
             let entries = json(&app.store, &[args, &["--step", step]].concat());
             let sum =
                 |name: &str| entries.iter().map(|entry| entry[name].as_u64().unwrap()).sum::<u64>();
-            assert_eq!((sum("inserted"), sum("dead")), (2, 2), "{entries:?}");
+            assert_eq!((sum("inserted"), sum("dead")), (3, 3), "{entries:?}");
         }
     }
     assert!(ok(&app.store, &["history"]).contains("99% LATE"));

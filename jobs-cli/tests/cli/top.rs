@@ -1,7 +1,6 @@
 //! `top --once` and `top --json`, which need no terminal: on a file and on a server.
 
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
 
 use serde_json::Value;
 
@@ -91,17 +90,14 @@ fn top_once_prints_a_page() {
 }
 
 /// `top --json` has a running job with its progress, and counts it with its kind. `stats` counts it as claimed, `show`
-/// and `list running` have its progress.
+/// and `list running` have its progress. `cancel` sets `Run::is_cancelled`, and exits with 1 because the job has started.
 #[test]
 fn top_json_has_the_jobs_that_run() {
     let Some(place) = place() else { return };
-    let (end, ended) = mpsc::channel::<()>();
-    let ended = std::sync::Mutex::new(ended);
-    let handler = move |_: Close, run: &tickwheel_jobs::Run| {
+    let handler = |_: Close, run: &tickwheel_jobs::Run| {
         run.set_progress(&[3, 10])?;
-        // The test ends it, or is over.
-        let _ = ended.lock().unwrap().recv();
-        Ok(())
+        wait_until(|| run.is_cancelled());
+        Err(tickwheel_jobs::Fail::interrupted())
     };
     let jobs = place.builder().handle(handler).start().unwrap();
     let id = &*jobs.keyed("first").insert(Duration::ZERO, Close(1)).unwrap().to_string();
@@ -118,7 +114,11 @@ fn top_json_has_the_jobs_that_run() {
     let page = ok(place.store(), &["show", id]);
     assert!(page.contains("progress      [3,10]\n"), "{page}");
     let listed = json(place.store(), &["list", "running", "--json"]);
-    assert_eq!(listed[0]["progress"], serde_json::json!([3, 10]));
-    end.send(()).unwrap();
+    assert_eq!((ids(&listed), &listed[0]["progress"]), (vec![id], &serde_json::json!([3, 10])));
+    let moved = call(place.store(), &["reschedule", id, "--in", "1h"]);
+    assert!(moved.code == 1 && moved.err.contains(&format!("{id} was claimed")), "{}", moved.err);
+    let late = call(place.store(), &["cancel", id]);
+    assert!(late.code == 1 && late.err.contains("asked to stop"), "{}", late.err);
+    wait_until(|| jobs.get(id.parse().unwrap()).unwrap().is_none());
     jobs.shutdown().unwrap();
 }

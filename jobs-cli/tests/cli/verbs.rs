@@ -1,10 +1,9 @@
 //! The verbs, on a file and on a server.
 
-use std::sync::mpsc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
-use tickwheel_jobs::{Fail, JobId};
+use tickwheel_jobs::JobId;
 
 use super::*;
 
@@ -90,38 +89,6 @@ fn cancel_stops_a_job_and_reschedule_moves_it() {
     assert!(gone.err.contains(&moved), "{}", gone.err);
     app.jobs.shutdown().unwrap();
     assert!(app.closed.try_recv().is_err());
-}
-
-/// `cancel` of a running job sets `Run::is_cancelled`, and exits with 1 because the job has started.
-#[test]
-fn cancel_of_a_running_job_reaches_its_run() {
-    let Some(place) = place() else { return };
-    let store = place.store();
-    let (started, starts) = mpsc::channel();
-    let (go_on, may_go_on) = mpsc::channel::<()>();
-    let may_go_on = std::sync::Mutex::new(may_go_on);
-    let jobs = place
-        .builder()
-        .handle(move |_: Close, run| {
-            started.send(())?;
-            may_go_on.lock().unwrap().recv()?;
-            wait_until(|| run.is_cancelled());
-            Err(Fail::interrupted())
-        })
-        .start()
-        .unwrap();
-    let id = jobs.insert(Duration::ZERO, Close(1)).unwrap().to_string();
-    starts.recv_timeout(LONG).unwrap();
-    assert_eq!(ids(&json(&store, &["list", "running", "--json"])), [&*id]);
-    let moved = call(&store, &["reschedule", &id, "--in", "1h"]);
-    assert_eq!(moved.code, 1);
-    assert!(moved.err.contains(&format!("{id} was claimed")), "{}", moved.err);
-    let late = call(&store, &["cancel", &id]);
-    assert_eq!(late.code, 1);
-    assert!(late.err.contains("asked to stop"), "{}", late.err);
-    go_on.send(()).unwrap();
-    wait_until(|| jobs.get(id.parse().unwrap()).unwrap().is_none());
-    jobs.shutdown().unwrap();
 }
 
 /// Dead jobs are listed with their error, and can be retried and deleted.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tickwheel_jobs::{JobByHand, JobId, Jobs, Keep, NewJob};
-use tickwheel_jobs_web::Dashboard;
+use tickwheel_jobs_web::{Dashboard, Part};
 
 use crate::ask::{Charge, Mail, full, get, mail, manual, rows, run_due, texts};
 
@@ -272,7 +272,7 @@ fn kinds_have_their_figures() {
     assert_eq!(row["completed_by_minute"].as_array().unwrap().len(), 60);
 }
 
-/// A job has its timeline, its trace and what may be done with it.
+/// P94: A job has its timeline, its trace and what may be done with it. The trace is read from the redacted headers.
 #[test]
 fn job_has_its_timeline() {
     let (jobs, driver) = manual();
@@ -283,6 +283,15 @@ fn job_has_its_timeline() {
     let dashboard = full(jobs.client()).trace_link("https://traces.example/{trace_id}");
     let job = get(&dashboard, &format!("/api/v1/jobs/{id}")).ok();
     assert_eq!(job["trace_link"], "https://traces.example/0af7651916cd43dd8448eb211c80319c");
+    assert!(get(&dashboard, &format!("/jobs/{id}")).text().contains("0af7651916cd43dd"));
+    let hides = dashboard.clone().redact(|_, part, value| {
+        if part == Part::Headers {
+            *value = json!({});
+        }
+    });
+    for path in [format!("/jobs/{id}"), format!("/api/v1/jobs/{id}")] {
+        assert!(!get(&hides, &path).text().contains("0af7651916cd43dd"), "{path}");
+    }
     assert_eq!(job["actions"], json!(["retry", "delete"]));
     assert_eq!(texts(&job["timeline"], "what"), ["inserted", "due", "failed", "dead"]);
     assert_eq!(job["error"], "fail: no such user\nat line 7");

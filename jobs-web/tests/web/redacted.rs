@@ -103,24 +103,3 @@ fn redaction_that_panics_hides_that_part_alone() {
     assert_eq!(bulk(&dashboard, cancel)["changed"], 1);
     assert!(jobs.get(hidden).unwrap().is_some() && jobs.get(shown).unwrap().is_none());
 }
-
-/// P94: The trace of a job is read from its redacted headers.
-#[test]
-fn redacted_headers_have_no_trace() {
-    let (jobs, _driver) = manual();
-    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
-    let new = NewJob::new(mail("one")).at(Duration::from_secs(3600)).header("traceparent", &parent);
-    jobs.insert_job(new).unwrap();
-    let id = jobs.pending().next().unwrap().id;
-    let dashboard = full(jobs.client()).trace_link("https://traces.example/{trace_id}");
-    assert!(get(&dashboard, &format!("/jobs/{id}")).text().contains(trace));
-    let hides = dashboard.redact(|_, part, value| {
-        if part == Part::Headers {
-            *value = json!({});
-        }
-    });
-    for path in [format!("/jobs/{id}"), format!("/api/v1/jobs/{id}")] {
-        assert!(!get(&hides, &path).text().contains(trace), "{path}");
-    }
-}
