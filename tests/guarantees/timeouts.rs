@@ -51,20 +51,6 @@ fn elapsed() -> Elapsed {
     elapsed
 }
 
-/// C74: `timeout_at` ends at its instant.
-#[test]
-fn timeout_at_an_instant_ends_there() {
-    on_both_clocks(MS, |wheel, time| {
-        time.pass(2 * MS);
-        let mut passed = polled(wheel.timeout_at(time.now() - MS, pending::<()>()));
-        assert_eq!(passed.poll().map(outcome), Poll::Ready((true, false)));
-        let end = time.now() + 5 * MS;
-        let mut limited = polled(wheel.timeout_at(end, pending::<()>()));
-        assert_eq!(outcome(limited.finish(time)), (true, false));
-        assert!(time.now() >= end);
-    });
-}
-
 /// C75: A future that is ready wins over a time that has passed.
 #[test]
 fn ready_future_wins_over_a_time_that_has_passed() {

@@ -49,7 +49,7 @@ fn plain() -> Setup {
 
 // By day 256 histories are drawn for each test. At night `PROPTEST_CASES` raises the number.
 proptest! {
-    /// C9, C11, C13, C35, C38, C50, C52: Random histories of all verbs agree with a heap and a map.
+    /// C2, C9, C11, C13, C35, C38, C50, C52: Random histories of all verbs agree with a heap and a map.
     #[test]
     fn the_wheel_agrees_with_a_heap((setup, ops) in history(1..50)) {
         wheel::run(&setup, &ops);
@@ -70,7 +70,7 @@ proptest! {
 
 #[cfg(feature = "async")]
 proptest! {
-    /// C73: Random histories that are mostly about sleeps, timeouts and intervals agree with a list of their times.
+    /// C73, C74: Random histories that are mostly about sleeps, timeouts and intervals agree with a list of their times.
     #[test]
     fn sleeps_agree_with_a_list((setup, ops) in history(1..140)) {
         wheel::run(&setup, ops.iter().map(|SleepersOp(op)| op));
