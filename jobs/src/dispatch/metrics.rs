@@ -361,40 +361,6 @@ mod tests {
         metrics.snapshot().into_iter().map(|of| (of.kind, of.lateness.count)).collect()
     }
 
-    /// P82, P87: A run is counted under its kind, its outcome, and the exact bounds. A kind without a run is not
-    /// listed.
-    #[test]
-    fn run_is_counted_under_its_kind_and_outcome() {
-        let metrics = KindMetrics::new(&kinds(["a", "b", "c"].map(str::to_owned)));
-        metrics.started("b", 5 * MS);
-        metrics.started("b", 7 * MS);
-        metrics.ended("b", Outcome::Retried, 2 * MS);
-        metrics.ended("b", Outcome::Completed, 3 * MS);
-        metrics.started("unknown", MS);
-        metrics.ended("unknown", Outcome::Dead, MS);
-        let stats = metrics.snapshot();
-        let [of_b] = &stats[..] else { panic!("{stats:?}") };
-        assert_eq!((&*of_b.kind, of_b.lateness.count, of_b.run_time.count), ("b", 2, 2));
-        assert_eq!((of_b.lateness_buckets.sum, of_b.lateness.sum), (12 * MS, 12 * MS));
-        assert_eq!(of_b.lateness_buckets.counts[..4], [0, 0, 1, 1]);
-        assert_eq!(of_b.ended(Outcome::Retried).counts[..3], [0, 1, 0]);
-        for outcome in Outcome::ALL {
-            let is_in = [Outcome::Retried, Outcome::Completed].contains(outcome);
-            assert_eq!(of_b.ended(*outcome).count(), u64::from(is_in), "{outcome}");
-        }
-    }
-
-    /// P107: An expired job is counted under its kind, of which no run is under way.
-    #[test]
-    fn expired_job_is_counted_without_a_run() {
-        let metrics = KindMetrics::new(&kinds(["a", "b"].map(str::to_owned)));
-        metrics.expired("a");
-        let stats = metrics.snapshot();
-        let [of_a] = &stats[..] else { panic!("{stats:?}") };
-        assert_eq!((&*of_a.kind, of_a.ended(Outcome::Expired).count()), ("a", 1));
-        assert_eq!((of_a.running(), of_a.run_time.count), (0, 0));
-    }
-
     /// The sum under the exact bounds stays at its maximum.
     #[test]
     fn sum_stays_at_its_maximum() {

@@ -292,44 +292,29 @@ mod tests {
     use super::*;
     use crate::dispatch::call::{Call, call};
 
-    fn waiting(waits: &EndWaits, job: JobId) -> Call<()> {
+    fn waiting(waits: &EndWaits, job: JobId, key: Option<&str>) -> Call<()> {
         let (reply, call) = call(None);
-        waits.add(job, None, reply);
+        waits.add(job, key, reply);
         call
     }
 
-    /// The callers that wait for a job are taken at its end, and not at that of another job.
+    /// The callers that wait for a job are taken at its end, or when its key is given away, and no others.
     #[test]
     fn callers_are_taken_when_their_job_ends() {
         let [first, second] = [1, 2].map(JobId::from_u128);
         let waits = EndWaits::default();
         assert_eq!(waits.take([first].into_iter()).len(), 0);
-        let calls = [first, first, second].map(|job| waiting(&waits, job));
+        let all = [(first, Some("a")), (first, None), (second, Some("b"))];
+        let calls = all.map(|(job, key)| waiting(&waits, job, key));
         // They have not given up.
         waits.forget(first);
         assert!(calls.iter().all(|call| call.try_answer().is_none()));
-        assert_eq!(waits.take([first].into_iter()).len(), 2);
+        assert_eq!((waits.take_key("c").len(), waits.take_key("a").len()), (0, 1));
+        assert_eq!(waits.take([first].into_iter()).len(), 1);
         assert_eq!(waits.take([first, second].into_iter()).len(), 1);
         assert_eq!(waits.take_all().len(), 0);
-        let _calls = [first, first, second].map(|job| waiting(&waits, job));
-        assert_eq!(waits.take_all().len(), 3);
-        assert_eq!(waits.jobs.into_inner(), 0);
-    }
-
-    /// The callers that wait for a job with a key are taken when that key is given away, and no others.
-    #[test]
-    fn callers_are_taken_by_the_key_of_their_job() {
-        let [first, second] = [1, 2].map(JobId::from_u128);
-        let waits = EndWaits::default();
-        let _calls = [(first, Some("a")), (first, None), (second, Some("b"))].map(|(job, key)| {
-            let (reply, call) = call(None);
-            waits.add(job, key, reply);
-            call
-        });
-        assert_eq!(waits.take_key("c").len(), 0);
-        assert_eq!(waits.take_key("a").len(), 1);
-        assert_eq!(waits.take_key("b").len(), 1);
-        assert_eq!(waits.take([first, second].into_iter()).len(), 1);
+        let _calls = all.map(|(job, key)| waiting(&waits, job, key));
+        assert_eq!((waits.take_key("b").len(), waits.take_all().len()), (1, 2));
         assert_eq!(waits.jobs.into_inner(), 0);
     }
 
@@ -338,7 +323,7 @@ mod tests {
     fn caller_that_gives_up_is_forgotten() {
         let job = JobId::from_u128(1);
         let waits = EndWaits::default();
-        let calls = [job, job].map(|job| waiting(&waits, job));
+        let calls = [job, job].map(|job| waiting(&waits, job, None));
         calls[0].abandon();
         waits.forget(job);
         assert!(calls[0].try_answer().is_some() && calls[1].try_answer().is_none());

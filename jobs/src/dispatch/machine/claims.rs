@@ -557,24 +557,18 @@ mod tests {
         (Capacity::new(2, origin), origin)
     }
 
-    /// Before a run has ended, a node claims a job for each free thread.
-    #[test]
-    fn node_claims_one_job_for_each_free_thread_at_first() {
-        let (capacity, now) = two_threads();
-        assert_eq!(capacity.room(0, now), 2);
-        assert_eq!(capacity.room(1, now), 1);
-        capacity.started();
-        assert_eq!(capacity.room(1, now), 1);
-        assert_eq!(capacity.room(2, now), 0);
-    }
-
-    /// Runs that take microseconds are claimed by the thousand.
+    /// Before a run has ended, a node claims a job for each free thread. It claims short runs ahead, by the thousand if
+    /// they take microseconds, until it has given back a job: its estimate of its speed was too high.
     #[test]
     fn short_runs_are_claimed_ahead() {
         let (capacity, now) = two_threads();
+        assert_eq!((capacity.room(0, now), capacity.room(1, now)), (2, 1));
         capacity.started();
+        assert_eq!((capacity.room(1, now), capacity.room(2, now)), (1, 0));
         capacity.ended(20 * Duration::from_micros(1), now);
         assert_eq!(capacity.room(0, now), 2 + 2 * 5000);
+        capacity.was_too_slow();
+        assert_eq!(capacity.room(0, now), 2);
     }
 
     /// If runs take a second, a node claims none ahead, and none at all while every thread is busy.
@@ -608,16 +602,5 @@ mod tests {
         assert_eq!(room_after(16 * MS), 2 + 2 * (100 / 9));
         // 7.875 ms.
         assert_eq!(room_after(Duration::ZERO), 2 + 2 * 12);
-    }
-
-    /// After it gave back a job, a node claims no job ahead: its estimate of its speed was too high.
-    #[test]
-    fn node_that_was_too_slow_claims_no_more_than_its_threads() {
-        let (capacity, now) = two_threads();
-        capacity.started();
-        capacity.ended(MS, now);
-        assert!(capacity.room(0, now) > 2);
-        capacity.was_too_slow();
-        assert_eq!(capacity.room(0, now), 2);
     }
 }

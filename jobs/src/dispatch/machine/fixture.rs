@@ -5,7 +5,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use foldhash::HashMap;
 
-use super::MachineSettings;
+use super::{Machine, MachineSettings, StepOutput};
+use crate::dispatch::command::{Command, RunEnd};
+use crate::dispatch::run_state::RunState;
 use crate::store::memory::Memory;
 use crate::store::{
     Answer, ApplyError, Batch, BatchOutcome, Claimed, Fence, NewJob, Op, PollResult, Store,
@@ -84,6 +86,54 @@ impl Store for Fails {
     fn close(self: Box<Self>) -> Result<(), StoreError> {
         Ok(())
     }
+}
+
+/// A machine, its store, and the time at which it began.
+pub(super) struct Steps {
+    pub(super) machine: Machine,
+    pub(super) store: Fails,
+    pub(super) begun: Instant,
+}
+
+impl Steps {
+    #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
+    pub(super) fn new(settings: MachineSettings) -> Steps {
+        let begun = Instant::now();
+        let machine = Machine::new(settings, at(begun, Duration::ZERO).millis());
+        let mut steps = Steps { machine, store: Fails::default(), begun };
+        steps.store.start_runner(&[Arc::from(KIND)], Millis::ZERO).unwrap();
+        steps.step(Duration::ZERO, None);
+        steps
+    }
+
+    pub(super) fn step(
+        &mut self,
+        after: Duration,
+        commands: impl IntoIterator<Item = Command>,
+    ) -> StepOutput {
+        let present = at(self.begun, after);
+        self.machine.step(present, &mut commands.into_iter().collect(), &mut self.store)
+    }
+
+    /// Claims a new job, and starts it.
+    pub(super) fn start(&mut self, number: u64, after: Duration) -> Arc<RunState> {
+        let present = at(self.begun, after);
+        let mut starts = self.step(after, [insert(job(number, present))]).starts;
+        let run = starts.pop().unwrap().state;
+        assert!(run.start(Duration::ZERO, present.instant));
+        run
+    }
+
+    /// Returns the end of a run that has completed.
+    pub(super) fn ended(&self, run: &RunState, after: Duration) -> Command {
+        let at = at(self.begun, after).millis();
+        Command::Ended { id: run.id, fence: run.fence, end: RunEnd::Done, at }
+    }
+}
+
+/// Returns the insert of a job whose caller does not wait.
+pub(super) fn insert(job: NewJob) -> Command {
+    Command::Call { op: Op::Insert(job), reply: None }
 }
 
 /// The settings of a machine that handles jobs of [`KIND`], without leases.

@@ -148,56 +148,27 @@ mod tests {
     use super::*;
     use crate::dispatch::call::call;
     use crate::dispatch::machine::MachineSettings;
-    use crate::dispatch::machine::fixture::{Fails, KIND, at, job, settings};
-    use crate::store::{Op, Store};
+    use crate::dispatch::machine::fixture::{KIND, Steps, settings};
+    use crate::store::Store;
     use crate::values::error::StoreError;
     use crate::values::run_end::Outcome;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     /// A machine with jobs whose limit is 5 s and whose grace is one second.
-    struct Limited {
-        machine: Machine,
-        store: Fails,
-        begun: Instant,
+    fn limited() -> Steps {
+        Steps::new(MachineSettings {
+            time_limits: HashMap::from_iter([(Arc::from(KIND), 5 * SECOND)]),
+            limit_grace: SECOND,
+            ..settings(8)
+        })
     }
 
-    impl Limited {
-        #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
-        fn new(max_in_flight: usize) -> Limited {
-            let kind: Arc<str> = Arc::from(KIND);
-            let settings = MachineSettings {
-                time_limits: HashMap::from_iter([(Arc::clone(&kind), 5 * SECOND)]),
-                limit_grace: SECOND,
-                ..settings(max_in_flight)
-            };
-            let mut store = Fails::default();
-            let begun = Instant::now();
-            let machine = Machine::new(settings, at(begun, Duration::ZERO).millis());
-            store.start_runner(&[kind], Millis::ZERO).unwrap();
-            Limited { machine, store, begun }
-        }
-
-        fn step(&mut self, after: Duration, command: Option<Command>) -> StepOutput {
-            let present = at(self.begun, after);
-            self.machine.step(present, &mut command.into_iter().collect(), &mut self.store)
-        }
-
-        /// Claims a new job, and starts it.
-        fn start(&mut self, number: u64, after: Duration) -> Arc<RunState> {
-            let present = at(self.begun, after);
-            let command = Command::Call { op: Op::Insert(job(number, present)), reply: None };
-            let mut starts = self.step(after, Some(command)).starts;
-            let state = starts.pop().unwrap().state;
-            assert!(state.start(Duration::ZERO, present.instant));
-            state
-        }
-
+    impl Steps {
         fn returns(&mut self, run: &RunState, after: Duration) -> StepOutput {
             run.returns(self.begun + after);
-            let at = at(self.begun, after).millis();
-            let (id, fence) = (run.id, run.fence);
-            self.step(after, Some(Command::Ended { id, fence, end: RunEnd::Done, at }))
+            let end = self.ended(run, after);
+            self.step(after, [end])
         }
     }
 
@@ -210,7 +181,7 @@ mod tests {
     #[test]
     fn overrun_whose_commit_fails_is_ended_once_and_frees_its_slot() {
         for ends_before_commit in [true, false] {
-            let mut limited = Limited::new(8);
+            let mut limited = limited();
             let run = limited.start(1, Duration::ZERO);
             limited.step(5 * SECOND, None);
             assert!(run.is_told());
@@ -239,7 +210,7 @@ mod tests {
     /// A run that was given up and goes on is one of those that a shutdown leaves behind.
     #[test]
     fn overrun_that_goes_on_is_still_running_at_a_shutdown() {
-        let mut limited = Limited::new(8);
+        let mut limited = limited();
         limited.start(1, Duration::ZERO);
         limited.step(5 * SECOND, None);
         assert_eq!(outcomes(&limited.step(6 * SECOND, None)), [Outcome::Retried]);
@@ -254,7 +225,7 @@ mod tests {
     /// P35: A handler that has ended within the grace has kept it, although the machine learns of its end later.
     #[test]
     fn end_within_the_grace_counts_although_it_arrives_late() {
-        let mut limited = Limited::new(8);
+        let mut limited = limited();
         let run = limited.start(1, Duration::ZERO);
         limited.step(5 * SECOND, None);
         run.returns(limited.begun + 5 * SECOND);
@@ -267,7 +238,7 @@ mod tests {
     /// that are left wakes the machine.
     #[test]
     fn list_of_limits_has_a_bound() {
-        let mut limited = Limited::new(8);
+        let mut limited = limited();
         let first = limited.start(1, Duration::ZERO);
         for number in 2..1000 {
             let run = limited.start(number, SECOND);

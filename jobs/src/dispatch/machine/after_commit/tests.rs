@@ -1,41 +1,24 @@
 //! Tests the effects of commits, above all of failed ones: which callers get an answer, and which operations stay.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::*;
 use crate::dispatch::call::{Call, CallEnd, call};
 use crate::dispatch::command::{Answered, RunEnd};
+use crate::dispatch::machine::MachineSettings;
 use crate::dispatch::machine::commands::MOST_BUFFERED;
-use crate::dispatch::machine::fixture::{Fails, KIND, at, job, settings};
+use crate::dispatch::machine::fixture::{KIND, Steps, at, insert, job, settings};
 use crate::dispatch::spans::RunSpan;
 use crate::store::{Batch, IfTaken, NewJob, Store};
 use crate::values::setting::pause_setting;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-struct Steps {
-    machine: Machine,
-    store: Fails,
-    begun: Instant,
+fn begin() -> Steps {
+    Steps::new(MachineSettings { call_timeout: SECOND, ..settings(8) })
 }
 
 impl Steps {
-    #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
-    fn new() -> Steps {
-        let begun = Instant::now();
-        let mut machine_settings = settings(8);
-        machine_settings.call_timeout = SECOND;
-        let machine = Machine::new(machine_settings, at(begun, Duration::ZERO).millis());
-        let mut steps = Steps { machine, store: Fails::default(), begun };
-        steps.store.start_runner(&[Arc::from(KIND)], Millis::ZERO).unwrap();
-        steps.step(Duration::ZERO, Vec::new());
-        steps
-    }
-
-    fn step(&mut self, after: Duration, mut commands: Vec<Command>) -> StepOutput {
-        self.machine.step(at(self.begun, after), &mut commands, &mut self.store)
-    }
-
     /// Returns an insert, due in an hour, whose caller waits until then.
     fn awaited(&self, number: u64, until: Duration) -> (Command, Call<Answered>) {
         let (reply, call) = call(Some(self.begun + until));
@@ -47,7 +30,7 @@ impl Steps {
     }
 
     fn buffered(&self, number: u64) -> Command {
-        Command::Call { op: Op::Insert(self.later(number)), reply: None }
+        insert(self.later(number))
     }
 
     fn flush(&self) -> (Command, Call<Answered>) {
@@ -56,10 +39,13 @@ impl Steps {
     }
 
     /// Flushes after the commands. Returns the error of the flush.
-    fn flush_after(&mut self, after: Duration, mut commands: Vec<Command>) -> Option<StoreError> {
+    fn flush_after(
+        &mut self,
+        after: Duration,
+        commands: impl IntoIterator<Item = Command>,
+    ) -> Option<StoreError> {
         let (flush, call) = self.flush();
-        commands.push(flush);
-        answer(self.step(after, commands));
+        answer(self.step(after, commands.into_iter().chain([flush])));
         match call.try_answer() {
             Some(CallEnd::Answered(Ok(Answer::Done))) => None,
             Some(CallEnd::Answered(Err(failed))) => Some(failed.error),
@@ -99,16 +85,15 @@ fn dropped(output: &StepOutput) -> Vec<JobId> {
 /// P107: A claimed job that is too old never comes to a thread. The next step ends it, also after a failed commit.
 #[test]
 fn claimed_job_that_is_too_old_is_ended_by_the_next_step() {
-    let mut steps = Steps::new();
+    let mut steps = begin();
     let mut old = job(1, at(steps.begun, Duration::ZERO));
     old.extra.get_or_insert_default().expires = Some(old.due);
-    let insert = Command::Call { op: Op::Insert(old), reply: None };
-    let output = steps.step(SECOND, vec![insert]);
+    let output = steps.step(SECOND, [insert(old)]);
     assert!(output.starts.is_empty() && steps.machine.in_flight() == 1);
     steps.fails(StoreError::Busy, false);
-    steps.step(2 * SECOND, Vec::new());
+    steps.step(2 * SECOND, None);
     steps.store.failure = None;
-    let output = steps.step(5 * SECOND, Vec::new());
+    let output = steps.step(5 * SECOND, None);
     let is_told = output.events.iter().any(|(event, _)| matches!(event, Event::Expired { .. }));
     assert!(is_told && output.starts.is_empty() && output.ended.is_empty());
     assert_eq!((steps.store.finishes, steps.machine.in_flight()), (2, 0));
@@ -118,7 +103,7 @@ fn claimed_job_that_is_too_old_is_ended_by_the_next_step() {
 /// kind out.
 #[test]
 fn end_of_a_pause_makes_the_next_step_at_once() {
-    let mut steps = Steps::new();
+    let mut steps = begin();
     let retry = steps.machine.settings.policies[KIND];
     steps.machine.settings.policies.insert(Arc::from("other"), retry);
     let mut elsewhere = |op: Op| {
@@ -144,7 +129,7 @@ fn end_of_a_pause_makes_the_next_step_at_once() {
     let due = job(1, at(steps.begun, Duration::ZERO));
     assert_eq!(elsewhere(Op::Insert(due)), (0, false));
     assert_eq!(elsewhere(Op::PutSetting { name, value: None }), (0, true));
-    assert_eq!(steps.step(SECOND, Vec::new()).starts.len(), 1);
+    assert_eq!(steps.step(SECOND, None).starts.len(), 1);
 }
 
 /// If other programs have the lock until the limit of the first caller, that caller is refused. A caller with a later
@@ -152,7 +137,7 @@ fn end_of_a_pause_makes_the_next_step_at_once() {
 #[test]
 fn busy_store_refuses_only_the_callers_whose_limit_is_over() {
     for gives_up in [false, true] {
-        let mut steps = Steps::new();
+        let mut steps = begin();
         let (first, first_call) = steps.awaited(1, SECOND);
         let (second, second_call) = steps.awaited(2, 3 * SECOND);
         let (third, third_call) = steps.awaited(3, SECOND);
@@ -166,7 +151,7 @@ fn busy_store_refuses_only_the_callers_whose_limit_is_over() {
         if gives_up {
             second_call.abandon();
         }
-        let output = steps.step(2 * SECOND, Vec::new());
+        let output = steps.step(2 * SECOND, None);
         assert_eq!(output.answers.len(), usize::from(!gives_up));
         assert_eq!(steps.store.inserts.len(), usize::from(!gives_up));
     }
@@ -179,7 +164,7 @@ fn failed_commit_is_the_answer_of_every_caller() {
     for (wrong, unknown) in
         [(StoreError::Io("no disk".to_owned()), false), (StoreError::Busy, true)]
     {
-        let mut steps = Steps::new();
+        let mut steps = begin();
         let (first, first_call) = steps.awaited(1, SECOND);
         let (second, second_call) = steps.awaited(2, 3 * SECOND);
         steps.fails(wrong.clone(), unknown);
@@ -190,7 +175,7 @@ fn failed_commit_is_the_answer_of_every_caller() {
         assert_eq!(error(&second_call), Some((wrong, unknown)));
         steps.store.failure = None;
         steps.store.inserts.clear();
-        steps.step(2 * SECOND, Vec::new());
+        steps.step(2 * SECOND, None);
         assert!(steps.store.inserts.is_empty());
     }
 }
@@ -200,19 +185,19 @@ fn failed_commit_is_the_answer_of_every_caller() {
 #[test]
 fn buffered_insert_is_kept_and_is_not_done_twice() {
     for unknown in [false, true] {
-        let mut steps = Steps::new();
-        let one = Command::Call { op: Op::Insert(steps.later(1)), reply: None };
+        let mut steps = begin();
+        let one = steps.buffered(1);
         let jobs = vec![steps.later(2), steps.later(3)];
         let batch = Command::Call { op: Op::InsertMany(jobs), reply: None };
         steps.fails(StoreError::Io("no disk".to_owned()), unknown);
         assert_eq!(dropped(&steps.step(SECOND, vec![one, batch])), []);
         steps.store.inserts.clear();
         steps.store.failure = None;
-        assert_eq!(dropped(&steps.step(2 * SECOND, Vec::new())), []);
+        assert_eq!(dropped(&steps.step(2 * SECOND, None)), []);
         let tried: Vec<bool> = steps.store.inserts.iter().map(|job| job.callers_id).collect();
         assert_eq!(tried, [unknown; 3]);
         steps.store.inserts.clear();
-        steps.step(3 * SECOND, Vec::new());
+        steps.step(3 * SECOND, None);
         assert!(steps.store.inserts.is_empty());
         steps.store.check().unwrap();
     }
@@ -223,20 +208,18 @@ fn buffered_insert_is_kept_and_is_not_done_twice() {
 #[test]
 fn buffered_inserts_that_are_lost_are_named() {
     let io = || StoreError::Io("no disk".to_owned());
-    let insert =
-        |steps: &Steps, number| Command::Call { op: Op::Insert(steps.later(number)), reply: None };
-    let mut steps = Steps::new();
+    let mut steps = begin();
     steps.fails(io(), false);
     let most = MOST_BUFFERED as u64;
-    let commands = (0..most + 2).map(|number| insert(&steps, number)).collect();
+    let commands: Vec<_> = (0..most + 2).map(|number| steps.buffered(number)).collect();
     let lost = dropped(&steps.step(SECOND, commands));
     assert_eq!(lost, [most, most + 1].map(|number| JobId::from_u128(number.into())));
 
     for overtaken in [false, true] {
-        let mut steps = Steps::new();
+        let mut steps = begin();
         let jobs = vec![steps.later(2), steps.later(3)];
         let batch = Command::Call { op: Op::InsertMany(jobs), reply: None };
-        let mut commands = vec![insert(&steps, 1), batch];
+        let mut commands = vec![steps.buffered(1), batch];
         if overtaken {
             steps.fails(StoreError::Overtaken, false);
         } else {
@@ -254,7 +237,7 @@ fn buffered_inserts_that_are_lost_are_named() {
 #[test]
 fn flush_fails_while_an_insert_before_it_is_not_stored() {
     for is_refused_alone in [false, true] {
-        let mut steps = Steps::new();
+        let mut steps = begin();
         let denied = StoreError::Io("no right".to_owned());
         let insert = steps.buffered(1);
         if is_refused_alone {
@@ -263,9 +246,9 @@ fn flush_fails_while_an_insert_before_it_is_not_stored() {
             steps.fails(denied.clone(), false);
         }
         assert_eq!(steps.flush_after(SECOND, vec![insert]), Some(denied.clone()));
-        assert_eq!(steps.flush_after(2 * SECOND, Vec::new()), Some(denied));
+        assert_eq!(steps.flush_after(2 * SECOND, None), Some(denied));
         (steps.store.refuses_inserts, steps.store.failure) = (None, None);
-        assert_eq!(steps.flush_after(3 * SECOND, Vec::new()), None);
+        assert_eq!(steps.flush_after(3 * SECOND, None), None);
         assert_eq!(steps.store.inserts.len(), 3);
     }
 }
@@ -273,7 +256,7 @@ fn flush_fails_while_an_insert_before_it_is_not_stored() {
 /// If the store itself refuses a flush, that is the answer, and a later flush still says what was dropped.
 #[test]
 fn flush_that_the_store_refuses_fails() {
-    let mut steps = Steps::new();
+    let mut steps = begin();
     let is = |answer, error| matches!(answer, Answer::Refused(other) if other == error);
     steps.machine.backlog.unstored.note_dropped(&StoreError::Full);
     let refused = Answer::Refused(StoreError::Busy);
@@ -287,7 +270,7 @@ fn flush_that_the_store_refuses_fails() {
 fn flush_says_once_that_an_insert_was_dropped() {
     let full = Some(StoreError::Full);
     for in_same_commit in [false, true] {
-        let mut steps = Steps::new();
+        let mut steps = begin();
         let insert = steps.buffered(1);
         steps.store.refuses_inserts = full.clone();
         if in_same_commit {
@@ -299,20 +282,18 @@ fn flush_says_once_that_an_insert_was_dropped() {
             assert_eq!(dropped(&output), [JobId::from_u128(1)]);
             answer(output);
             assert!(matches!(call.try_answer(), Some(CallEnd::Answered(Ok(_)))));
-            assert_eq!(steps.flush_after(2 * SECOND, Vec::new()), full);
+            assert_eq!(steps.flush_after(2 * SECOND, None), full);
         }
-        assert_eq!(steps.flush_after(3 * SECOND, Vec::new()), None);
+        assert_eq!(steps.flush_after(3 * SECOND, None), None);
     }
 }
 
 /// If another process runs the jobs by now, the runs are cancelled, and each is reported as interrupted once.
 #[test]
 fn runs_are_told_that_another_process_has_their_claims() {
-    let mut steps = Steps::new();
+    let mut steps = begin();
     let present = at(steps.begun, Duration::ZERO);
-    let inserts =
-        [1, 2].map(|number| Command::Call { op: Op::Insert(job(number, present)), reply: None });
-    let output = steps.step(Duration::ZERO, inserts.into());
+    let output = steps.step(Duration::ZERO, [1, 2].map(|number| insert(job(number, present))));
     let runs: Vec<_> = output.starts.into_iter().map(|start| start.state).collect();
     assert!(runs[0].start(Duration::ZERO, steps.begun));
     steps.fails(StoreError::Overtaken, false);
@@ -327,25 +308,23 @@ fn runs_are_told_that_another_process_has_their_claims() {
 /// The machine forgets the key of a run with the run, unless another run has the key by then.
 #[test]
 fn key_of_a_run_is_forgotten_with_it() {
-    let mut steps = Steps::new();
+    let mut steps = begin();
     let present = at(steps.begun, Duration::ZERO);
     let keyed = |number| NewJob {
         key: Some(("order-1".to_owned(), IfTaken::Replace)),
         ..job(number, present)
     };
-    let insert = |number| vec![Command::Call { op: Op::Insert(keyed(number)), reply: None }];
     let start = |steps: &mut Steps, number| {
-        let run = steps.step(Duration::ZERO, insert(number)).starts.pop().unwrap().state;
+        let run = steps.step(Duration::ZERO, [insert(keyed(number))]).starts.pop().unwrap().state;
         assert!(run.start(Duration::ZERO, steps.begun));
         run
     };
     let runs = [1, 2].map(|number| start(&mut steps, number));
     let holder = |steps: &Steps| steps.machine.runs.by_key.get("order-1").copied();
     assert_eq!(holder(&steps), Some(runs[1].id));
-    for (at, expected) in [(0, Some(runs[1].id)), (1, None)] {
-        let (id, fence) = (runs[at].id, runs[at].fence);
-        let end = Command::Ended { id, fence, end: RunEnd::Done, at: present.millis() };
-        steps.step(SECOND, vec![end]);
+    for (run, expected) in runs.iter().zip([Some(runs[1].id), None]) {
+        let end = steps.ended(run, SECOND);
+        steps.step(SECOND, [end]);
         assert_eq!(holder(&steps), expected);
     }
     assert_eq!(steps.machine.in_flight(), 0);
@@ -355,21 +334,18 @@ fn key_of_a_run_is_forgotten_with_it() {
 #[test]
 fn progress_that_was_not_written_is_written_later() {
     for is_set_again in [false, true] {
-        let mut steps = Steps::new();
-        let insert = job(1, at(steps.begun, Duration::ZERO));
-        let insert = Command::Call { op: Op::Insert(insert), reply: None };
-        let run = steps.step(Duration::ZERO, vec![insert]).starts.pop().unwrap().state;
-        assert!(run.start(Duration::ZERO, steps.begun));
+        let mut steps = begin();
+        let run = steps.start(1, Duration::ZERO);
         let progress = Arc::clone(&steps.machine.settings.progress);
         progress.set(run.id, run.fence, b"1".to_vec());
         steps.fails(StoreError::Io("no disk".to_owned()), false);
-        steps.step(SECOND, Vec::new());
+        steps.step(SECOND, None);
         if is_set_again {
             progress.set(run.id, run.fence, b"2".to_vec());
         }
         steps.store.failure = None;
-        steps.step(3 * SECOND, Vec::new());
-        steps.step(5 * SECOND, Vec::new());
+        steps.step(3 * SECOND, None);
+        steps.step(5 * SECOND, None);
         let latest = if is_set_again { b"2" } else { b"1" };
         assert_eq!(steps.store.progress, [b"1", latest]);
     }
@@ -380,11 +356,8 @@ fn progress_that_was_not_written_is_written_later() {
 #[test]
 fn stored_progress_is_the_latest_and_stays_after_a_refusal() {
     for fails in [false, true] {
-        let mut steps = Steps::new();
-        let insert = job(1, at(steps.begun, Duration::ZERO));
-        let insert = Command::Call { op: Op::Insert(insert), reply: None };
-        let run = steps.step(Duration::ZERO, vec![insert]).starts.pop().unwrap().state;
-        assert!(run.start(Duration::ZERO, steps.begun));
+        let mut steps = begin();
+        let run = steps.start(1, Duration::ZERO);
         let progress = Arc::clone(&steps.machine.settings.progress);
         progress.set(run.id, run.fence, b"1".to_vec());
         let (reply, _call) = call(Some(steps.begun + 3 * SECOND));
@@ -395,11 +368,11 @@ fn stored_progress_is_the_latest_and_stays_after_a_refusal() {
             steps.store.failure = Some(ApplyError { error, unknown: false, again: true });
         }
         steps.step(2 * SECOND, vec![Command::Call { op, reply: Some(reply) }]);
-        let refused = steps.step(4 * SECOND, Vec::new()).answers;
+        let refused = steps.step(4 * SECOND, None).answers;
         assert_eq!(refused.len(), usize::from(fails));
         steps.store.failure = None;
         for n in 0..9 {
-            steps.step((60 + 10 * n) * SECOND, Vec::new());
+            steps.step((60 + 10 * n) * SECOND, None);
         }
         let writes = if fails { 2 } else { 1 };
         assert_eq!(steps.store.progress, vec![b"2".to_vec(); writes]);
@@ -411,11 +384,8 @@ fn stored_progress_is_the_latest_and_stays_after_a_refusal() {
 #[test]
 fn progress_of_a_call_that_was_given_up_is_written_with_the_end_of_its_run() {
     for has_failed in [false, true] {
-        let mut steps = Steps::new();
-        let present = at(steps.begun, Duration::ZERO);
-        let insert = Command::Call { op: Op::Insert(job(1, present)), reply: None };
-        let run = steps.step(Duration::ZERO, vec![insert]).starts.pop().unwrap().state;
-        assert!(run.start(Duration::ZERO, steps.begun));
+        let mut steps = begin();
+        let run = steps.start(1, Duration::ZERO);
         let (id, fence) = (run.id, run.fence);
         steps.machine.settings.progress.set(id, fence, b"1".to_vec());
         let (reply, gone) = call(Some(steps.begun + SECOND));
@@ -423,7 +393,7 @@ fn progress_of_a_call_that_was_given_up_is_written_with_the_end_of_its_run() {
         let op = Op::PutProgress { id, fence, value: b"1".to_vec() };
         let failed = RunEnd::Undecodable("no task".to_owned());
         let last = match has_failed {
-            true => Command::Ended { id, fence, end: failed, at: present.millis() },
+            true => Command::Ended { id, fence, end: failed, at: Millis::ZERO },
             false => Command::Abandon,
         };
         steps.step(SECOND, vec![Command::Call { op, reply: Some(reply) }, last]);
@@ -434,20 +404,16 @@ fn progress_of_a_call_that_was_given_up_is_written_with_the_end_of_its_run() {
 /// P30: If the commit of an end fails, the end is written again, and its follow-ups with it.
 #[test]
 fn end_whose_commit_failed_is_written_again_with_its_follow_ups() {
-    let mut steps = Steps::new();
-    let present = at(steps.begun, Duration::ZERO);
-    let insert = Command::Call { op: Op::Insert(job(1, present)), reply: None };
-    let output = steps.step(Duration::ZERO, vec![insert]);
-    let run = Arc::clone(&output.starts[0].state);
-    assert!(run.start(Duration::ZERO, steps.begun));
+    let mut steps = begin();
+    let run = steps.start(1, Duration::ZERO);
     run.follow_ups.add(vec![steps.later(2), steps.later(3)]).unwrap();
     assert!(run.returns(steps.begun));
-    let (id, fence, at) = (run.id, run.fence, present.millis());
     steps.fails(StoreError::Io("no disk".to_owned()), false);
-    let output = steps.step(SECOND, vec![Command::Ended { id, fence, end: RunEnd::Done, at }]);
+    let end = steps.ended(&run, Duration::ZERO);
+    let output = steps.step(SECOND, [end]);
     assert_eq!((output.inserted, steps.machine.in_flight()), (Vec::new(), 1));
     steps.store.failure = None;
-    let output = steps.step(3 * SECOND, Vec::new());
+    let output = steps.step(3 * SECOND, None);
     assert_eq!(output.inserted, [(Arc::from(KIND), 2)]);
     assert_eq!((steps.store.finishes, steps.machine.in_flight()), (2, 0));
     steps.store.check().unwrap();
