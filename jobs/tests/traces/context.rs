@@ -1,12 +1,12 @@
 //! The context of a trace, from the insert to the runs.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use tickwheel_jobs::{Builder, Fail, Jobs, NewJob, Retry, Run};
+use tickwheel_jobs::{Builder, Jobs, NewJob, Retry, Run};
 
 use crate::installed;
-use crate::recorder::{SECOND, Task, current, record, run_of, runs_of};
+use crate::recorder::{LONG, SECOND, Task, current, record, run_of, runs_of};
 
 /// The span and the text of a call of `resume`.
 type Call = (Option<u64>, String);
@@ -129,61 +129,44 @@ fn context_yields_to_the_headers_of_a_job() {
     assert_eq!(resumed.texts(), ["its own"]);
 }
 
-/// P53: A handler that inserts a job captures the context of its own run, a handler that is a future too.
+/// P53: A handler that inserts a job captures the context of its own run. If it is a future, it does so after an await
+/// too.
 #[test]
 fn insert_in_a_handler_captures_the_context_of_its_run() {
     record();
-    let chain = |task: &Task, run: &Run| (task.0 < 3).then(|| (run.client(), Task(task.0 + 1)));
-    let (builder, resumed) = traced(Jobs::memory());
-    let ids: Arc<Mutex<Vec<_>>> = Arc::default();
-    let noted = Arc::clone(&ids);
-    let (jobs, driver) = builder
-        .handle(move |task: Task, run| {
-            noted.lock().unwrap().push(run.id());
-            if let Some((client, next)) = chain(&task, run) {
-                client.insert(SECOND, next)?;
-            }
-            Ok::<_, Fail>(())
-        })
-        .manual()
-        .unwrap();
-    jobs.insert(Duration::ZERO, Task(1)).unwrap();
-    driver.advance(3 * SECOND);
-    let ids = ids.lock().unwrap().clone();
-    let spans: Vec<u64> = ids.iter().map(|id| run_of(*id).id.unwrap()).collect();
-    let expected: Vec<String> =
-        spans[..2].iter().map(|span| format!("span-{span}\nstate=of-{span}")).collect();
-    assert_eq!((ids.len(), resumed.texts()), (3, expected));
-}
-
-/// P53: The same for a handler that is a future, after an await.
-#[test]
-fn insert_in_an_async_handler_captures_the_context_of_its_run() {
-    record();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (builder, resumed) = traced(Jobs::memory());
-    let (sender, ends) = std::sync::mpsc::channel();
-    let jobs = builder
-        .runtime(runtime.handle().clone())
-        .handle_async(move |task: Task, run: Run| {
-            let sender = sender.clone();
-            async move {
-                tokio::task::yield_now().await;
-                sender.send((run.id(), current()))?;
+    for is_future in [false, true] {
+        let (builder, resumed) = traced(Jobs::memory());
+        let (ended, ends) = mpsc::channel();
+        let builder = match is_future {
+            false => builder.handle(move |task: Task, run| {
                 if task.0 == 1 {
-                    run.client().asynchronous().insert(Duration::ZERO, Task(2)).await?;
+                    run.client().insert(Duration::ZERO, Task(2))?;
                 }
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    jobs.insert(Duration::ZERO, Task(1)).unwrap();
-    let (_, span) = ends.recv_timeout(crate::recorder::LONG).unwrap();
-    ends.recv_timeout(crate::recorder::LONG).unwrap();
-    jobs.shutdown().unwrap();
-    let span = span.unwrap();
-    assert_eq!(resumed.texts(), [format!("span-{span}\nstate=of-{span}")]);
+                Ok(ended.send(run.id())?)
+            }),
+            true => builder.runtime(runtime.handle().clone()).handle_async(
+                move |task: Task, run: Run| {
+                    let ended = ended.clone();
+                    async move {
+                        tokio::task::yield_now().await;
+                        if task.0 == 1 {
+                            run.client().asynchronous().insert(Duration::ZERO, Task(2)).await?;
+                        }
+                        Ok(ended.send(run.id())?)
+                    }
+                },
+            ),
+        };
+        let jobs = builder.start().unwrap();
+        let first = jobs.insert(Duration::ZERO, Task(1)).unwrap();
+        for _ in 0..2 {
+            ends.recv_timeout(LONG).unwrap();
+        }
+        jobs.shutdown().unwrap();
+        let span = run_of(first).id.unwrap();
+        assert_eq!(resumed.texts(), [format!("span-{span}\nstate=of-{span}")]);
+    }
 }
 
 /// P53: A context travels through a server, from a client to the process that runs the job.

@@ -7,7 +7,7 @@
 //! | `spans.rs` | the span of each run |
 //! | `events.rs` | the events |
 //! | `context.rs` | the context of a trace |
-//! | `panics.rs` | closures and subscribers that panic |
+//! | `panics.rs` | closures that panic |
 //! | `calling.rs` | a subscriber that calls the jobs, shuts them down or panics in each of its functions |
 //! | `meddler.rs` | the layer that does so |
 

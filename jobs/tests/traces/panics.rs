@@ -1,11 +1,11 @@
-//! Closures and subscribers that panic.
+//! Closures that panic.
 
 use std::panic::panic_any;
 use std::time::Duration;
 
-use tickwheel_jobs::{Fail, Jobs, Retry};
+use tickwheel_jobs::Jobs;
 
-use crate::recorder::{Disturbing, SECOND, Task, record, run_of};
+use crate::recorder::{SECOND, Task, record, run_of};
 use crate::server::wait_until;
 
 /// A payload whose drop panics too.
@@ -39,21 +39,4 @@ fn trace_context_that_panics_harms_nothing() {
     jobs.shutdown().unwrap();
     let span = run_of(id);
     assert_eq!((span.field("outcome"), span.is_closed), ("completed", true));
-}
-
-/// P54: A subscriber that panics, with each event and at the start of a run, keeps no insert and no run from its end.
-#[test]
-fn subscriber_that_panics_keeps_no_run_from_its_end() {
-    record();
-    let jobs = Jobs::memory()
-        .handle_with(Retry::fixed(Duration::from_millis(1)).max_retries(1), |_: Disturbing, _| {
-            Err(Fail::retry("no"))
-        })
-        .start()
-        .unwrap();
-    jobs.insert(Duration::ZERO, Disturbing).unwrap();
-    wait_until("it is dead", || jobs.count().unwrap().dead == 1);
-    assert_eq!((jobs.stats().failed, jobs.stats().in_flight), (2, 0));
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
 }

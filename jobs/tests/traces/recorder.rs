@@ -27,14 +27,6 @@ impl Job for Task {
     const KIND: &'static str = "task";
 }
 
-/// A job for which the subscriber panics.
-#[derive(Serialize, Deserialize, Clone, Debug)]
-pub(crate) struct Disturbing;
-
-impl Job for Disturbing {
-    const KIND: &'static str = "disturbing";
-}
-
 /// A span or an event, as the subscriber got it.
 #[derive(Clone, Debug)]
 pub(crate) struct Noted {
@@ -86,7 +78,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        disturb(&fields);
         let parent = context.span(id).and_then(|span| span.parent().map(|it| it.id().into_u64()));
         let (meta, id) = (attributes.metadata(), Some(id.into_u64()));
         let (name, target, level) = (meta.name(), meta.target(), *meta.level());
@@ -103,7 +94,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        disturb(&fields);
         let (meta, span) = (event.metadata(), context.event_span(event));
         let (name, target, level) = (meta.name(), meta.target(), *meta.level());
         let id = span.map(|span| span.id().into_u64());
@@ -122,12 +112,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
 fn open<'a>(all: &'a mut All, id: &Id) -> Option<&'a mut Noted> {
     let is_it = |span: &&mut Noted| span.id == Some(id.into_u64()) && !span.is_closed;
     all.spans.iter_mut().rev().find(is_it)
-}
-
-/// Panics if this is about a [`Disturbing`] job.
-fn disturb(fields: &Fields) {
-    let kind = fields.0.get("job.kind");
-    assert!(kind.is_none_or(|kind| kind != Disturbing::KIND), "the subscriber is disturbed");
 }
 
 /// Begins to record. Every test calls it first.
