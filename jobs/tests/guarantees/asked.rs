@@ -1,6 +1,7 @@
 //! A cancel that another process asked for is kept in the file until the run ends. It ends with that
 //! run: it is obeyed by the end, and reaches no later job.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use tickwheel_jobs::{Cancel, Client, Driver, Fail, JobId, Jobs, NewJob};
@@ -9,12 +10,11 @@ use super::support::*;
 
 /// Jobs on a manual clock. The handler of `Close` cancels its own job through a client, as another
 /// process would, and each run fails for good.
-fn cancelled_from_elsewhere(folder: &tempfile::TempDir) -> (Jobs, Driver, Client, Log) {
-    let path = folder.path().join("jobs.db");
+fn cancelled_from_elsewhere(path: &Path) -> (Jobs, Driver, Client, Log) {
     let elsewhere = Arc::new(OnceLock::<Client>::new());
     let (inside, log) = (Arc::clone(&elsewhere), Log::default());
     let noted = log.clone();
-    let builder = Jobs::open(&path).unwrap();
+    let builder = open(path);
     let (jobs, driver) = builder
         .handle(move |job: Close, run| {
             noted.add(job.order);
@@ -25,7 +25,7 @@ fn cancelled_from_elsewhere(folder: &tempfile::TempDir) -> (Jobs, Driver, Client
         })
         .manual()
         .unwrap();
-    let client = Jobs::open(&path).unwrap().client().unwrap();
+    let client = client(path);
     elsewhere.set(client.clone()).unwrap();
     (jobs, driver, client, log)
 }
@@ -35,10 +35,9 @@ fn cancelled_from_elsewhere(folder: &tempfile::TempDir) -> (Jobs, Driver, Client
 #[test]
 fn cancel_by_another_process_prevents_a_retry_without_delay() {
     let (_folder, path) = file();
-    let client = Jobs::open(&path).unwrap().client().unwrap();
+    let client = client(&path);
     let elsewhere = client.clone();
-    let jobs = Jobs::open(&path)
-        .unwrap()
+    let jobs = open(&path)
         .handle(move |_: Close, run| {
             // In a second run the answer is that there is nothing to cancel, or the run cancels again.
             let _ = elsewhere.cancel(run.id());
@@ -59,8 +58,8 @@ fn cancel_by_another_process_prevents_a_retry_without_delay() {
 /// cancel stayed: once an operator had retried the job, the next poll deleted it before it ran.
 #[test]
 fn cancel_by_another_process_removes_a_job_that_fails_for_good() {
-    let folder = tempfile::tempdir().unwrap();
-    let (jobs, driver, client, log) = cancelled_from_elsewhere(&folder);
+    let (_folder, path) = file();
+    let (jobs, driver, client, log) = cancelled_from_elsewhere(&path);
     let cancelled = jobs.insert(MS, close(1)).unwrap();
     let dead = jobs.insert(MS, close(2)).unwrap();
     driver.advance(SECOND / 2);
@@ -78,8 +77,8 @@ fn cancel_by_another_process_removes_a_job_that_fails_for_good() {
 /// under the same id after that id was forgotten.
 #[test]
 fn id_of_a_cancelled_job_can_be_used_again_once_it_is_forgotten() {
-    let folder = tempfile::tempdir().unwrap();
-    let (jobs, driver, client, log) = cancelled_from_elsewhere(&folder);
+    let (_folder, path) = file();
+    let (jobs, driver, client, log) = cancelled_from_elsewhere(&path);
     let id = JobId::named("order 7");
     jobs.insert_job(NewJob::new(close(1)).at(MS).id(id)).unwrap();
     driver.advance(SECOND);
@@ -98,10 +97,10 @@ fn id_of_a_cancelled_job_can_be_used_again_once_it_is_forgotten() {
 #[test]
 fn cancel_request_without_a_claim_is_reported_and_dropped() {
     let (_folder, path) = file();
-    let jobs = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
+    let jobs = open(&path).handle(|_: Close, _| Ok(())).start().unwrap();
     let id = jobs.insert(HOUR, close(1)).unwrap();
     jobs.check().unwrap();
-    let client = Jobs::open(&path).unwrap().client().unwrap();
+    let client = client(&path);
     let other = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
     let ask = "INSERT INTO tickwheel_cancel_requested VALUES (?1)";
     other.execute(ask, [id.to_u128().to_be_bytes()]).unwrap();
@@ -123,7 +122,7 @@ fn cancel_request_without_a_claim_is_reported_and_dropped() {
 #[test]
 fn check_finds_a_claim_that_is_not_in_the_file() {
     let (_folder, path) = file();
-    let (jobs, _at_start, release) = held(Jobs::open(&path).unwrap());
+    let (jobs, _at_start, release) = held(open(&path));
     jobs.insert(std::time::Duration::ZERO, close(1)).unwrap();
     wait_until("it runs", || jobs.count().unwrap().running == 1);
     jobs.check().unwrap();

@@ -14,17 +14,8 @@ use tickwheel_jobs::{
     Cancel, Client, Durability, GroupError, InsertErrorKind, Job, JobId, JobState, Jobs, Keep,
     Limit, NewJob, Step, StoreError, Until,
 };
-use tokio::runtime::Runtime;
 
 use super::support::*;
-
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
-}
-
-fn one_thread() -> Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
-}
 
 /// Calls each verb on jobs that are empty, and that run none which is due in an hour.
 async fn every_verb(client: &Client, runs: bool) {
@@ -152,9 +143,8 @@ fn async_form_of_each_verb_does_the_same() {
             one_thread().block_on(every_verb(&jobs, true));
             jobs.shutdown().unwrap();
         });
-        let folder = tempfile::tempdir().unwrap();
-        let client =
-            Jobs::open(folder.path().join("jobs.db")).unwrap().durability(durability).client();
+        let (_folder, path) = file();
+        let client = open(&path).durability(durability).client();
         one_thread().block_on(every_verb(&client.unwrap(), false));
     }
     on_manual(|jobs, _, _| {
@@ -171,29 +161,19 @@ impl Job for Counter {
     const KIND: &'static str = "counter";
 }
 
-/// P59: The future of a call may be spawned on a runtime of several threads, also for a job that is not `Sync`.
+/// P59: The future of a call may be sent to another thread, also for a job that is not `Sync`.
 #[test]
 fn futures_are_send() {
+    fn ends<T>(future: impl Future<Output = T> + Send) -> T {
+        one_thread().block_on(future)
+    }
     let jobs = Jobs::memory().handle(|_: Counter, _| Ok(())).start().unwrap();
-    let client = jobs.client();
-    runtime().block_on(async {
-        let insert = async move {
-            let counter = || Counter(Cell::new(1));
-            client.asynchronous().insert(HOUR, counter()).await.unwrap();
-            client.asynchronous().insert_batch([(HOUR, counter())]).await.unwrap();
-            client.keyed("1").asynchronous().insert(HOUR, counter()).await.unwrap();
-            client
-                .asynchronous()
-                .insert_job(NewJob::new(counter()).at(HOUR))
-                .await
-                .map(drop)
-                .unwrap();
-            client.asynchronous().check().await.unwrap();
-            client.pending().reschedule_all(2 * HOUR).unwrap().asynchronous().run().await.unwrap();
-            client.pending().asynchronous().next_page().await.unwrap().len()
-        };
-        assert_eq!(tokio::spawn(insert).await.unwrap(), 4);
-    });
+    let (calls, counter) = (jobs.asynchronous(), || Counter(Cell::new(1)));
+    ends(calls.insert(HOUR, counter())).unwrap();
+    ends(calls.insert_batch([(HOUR, counter())])).unwrap();
+    ends(calls.insert_job(NewJob::new(counter()).at(HOUR))).map(drop).unwrap();
+    ends(jobs.keyed("1").asynchronous().insert(HOUR, counter())).unwrap();
+    assert_eq!(jobs.count().unwrap().pending, 4);
 }
 
 /// Holds the lock of the file until it is dropped.
@@ -205,7 +185,7 @@ fn hold(path: &Path) -> Connection {
 
 /// Both who can call on a file: the process that runs the jobs, and a client.
 fn both(path: &Path, patience: std::time::Duration) -> [(Option<Jobs>, Client); 2] {
-    let open = || Jobs::open(path).unwrap().call_timeout(patience);
+    let open = || open(path).call_timeout(patience);
     let jobs = open().handle(|_: Close, _| Ok(())).start().unwrap();
     let client = jobs.client();
     [(Some(jobs), client), (None, open().client().unwrap())]
@@ -287,10 +267,10 @@ fn futures_without_room_wait_and_are_all_answered() {
     let folder = tempfile::tempdir().unwrap();
     for durability in [Durability::Buffered, Durability::Written] {
         let path = folder.path().join(format!("{durability:?}.db"));
-        let open = || Jobs::open(&path).unwrap().durability(durability).call_timeout(LONG);
+        let open = || open(&path).durability(durability).call_timeout(LONG);
         let jobs = open().handle(|_: Close, _| Ok(())).start().unwrap();
         let held = hold(&path);
-        let runtime = runtime();
+        let runtime = runtime(2);
         let calls: Vec<_> = (0..MANY)
             .map(|n| {
                 let client = jobs.client();
@@ -324,8 +304,8 @@ impl Wake for Calls {
 /// P55: A waker that calls a verb which waits is refused, and blocks nothing.
 #[test]
 fn waker_that_makes_a_waiting_call_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    for (_jobs, client) in both(&folder.path().join("jobs.db"), LONG) {
+    let (_folder, path) = file();
+    for (_jobs, client) in both(&path, LONG) {
         let calls = Arc::new(Calls(client.clone(), Mutex::default()));
         let waker = Waker::from(Arc::clone(&calls));
         let futures = client.asynchronous();
@@ -343,9 +323,9 @@ fn waker_that_makes_a_waiting_call_is_refused() {
 #[test]
 fn threads_and_futures_share_a_client() {
     const EACH: u64 = 50;
-    let folder = tempfile::tempdir().unwrap();
-    let client = Jobs::open(folder.path().join("jobs.db")).unwrap().client().unwrap();
-    let runtime = runtime();
+    let (_folder, path) = file();
+    let client = client(&path);
+    let runtime = runtime(2);
     thread::scope(|scope| {
         for caller in 0..16 {
             let client = &client;

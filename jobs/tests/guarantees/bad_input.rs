@@ -2,96 +2,38 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{
-    Durability, InsertErrorKind, InvalidInput, Job, Jobs, Keep, Limit, OpenError, Step, StoreError,
+    InsertErrorKind, InvalidInput, Job, Jobs, Keep, Limit, OpenError, Step, StoreError,
 };
 
 use super::support::*;
 
-/// P20: A path where no file can be made is refused by an error that names the path.
+/// P20: A file that is older than the first release is refused by name, and stays as it is.
 #[test]
-fn path_that_cannot_be_made_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let missing = folder.path().join("no/such/folder/jobs.db");
-    for path in [missing.as_path(), folder.path(), "".as_ref()] {
-        let refused = Jobs::open(path).unwrap_err();
-        assert!(
-            matches!(&refused, OpenError::Io { path: named, .. } if named == path),
-            "{refused}"
-        );
-    }
-}
-
-/// P20: A file of another format or version, or one that is cut or empty, is refused by name and stays as it is.
-#[test]
-fn file_of_another_format_is_refused_and_left_unchanged() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = folder.path().join("letter.txt");
-    std::fs::write(&text, "Dear Ada,\n".repeat(1000)).unwrap();
-    let empty = folder.path().join("empty.db");
-    std::fs::write(&empty, "").unwrap();
-    let foreign = folder.path().join("foreign.db");
-    let other = tickwheel_jobs::rusqlite::Connection::open(&foreign).unwrap();
-    other.execute_batch("CREATE TABLE a (b); PRAGMA application_id = 12345").unwrap();
-    drop(other);
-    let newer = folder.path().join("newer.db");
-    drop(Jobs::open(&newer).unwrap());
-    let other = tickwheel_jobs::rusqlite::Connection::open(&newer).unwrap();
-    other.execute_batch("UPDATE tickwheel_meta SET value = 99 WHERE name = 'version'").unwrap();
-    drop(other);
-    let older = folder.path().join("older.db");
-    drop(Jobs::open(&older).unwrap());
-    let other = tickwheel_jobs::rusqlite::Connection::open(&older).unwrap();
+fn file_of_an_older_version_is_refused_and_left_unchanged() {
+    let (_folder, path) = file();
+    drop(open(&path));
+    let other = Connection::open(&path).unwrap();
     other.execute_batch("UPDATE tickwheel_meta SET value = 1 WHERE name = 'version'").unwrap();
     drop(other);
-    let cut = folder.path().join("cut.db");
-    drop(Jobs::open(&cut).unwrap());
-    let bytes = std::fs::read(&cut).unwrap();
-    std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
-    for path in [&text, &empty, &foreign, &newer, &older, &cut] {
-        let before = std::fs::read(path).unwrap();
-        let refused = Jobs::open(path).unwrap_err();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let kind = match &refused {
-            OpenError::Foreign { .. } => ["letter.txt", "foreign.db"].contains(&name),
-            OpenError::Damaged { .. } => ["empty.db", "cut.db"].contains(&name),
-            OpenError::Newer { version, .. } => name == "newer.db" && *version == 99,
-            OpenError::Older { version, .. } => name == "older.db" && *version == 1,
-            _ => false,
-        };
-        assert!(kind, "{name}: {refused:?}");
-        assert!(refused.to_string().contains(name), "{refused}");
-        assert_eq!(std::fs::read(path).unwrap(), before, "{name}");
-    }
-}
-
-/// The database of an application can hold the jobs as well, and keeps its `user_version`.
-#[test]
-fn database_of_an_application_can_hold_the_jobs() {
-    let (_folder, path) = file();
-    let shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
-    shop.execute_batch("CREATE TABLE orders (id); PRAGMA user_version = 7").unwrap();
-    let jobs = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
-    jobs.insert(HOUR, close(1)).unwrap();
-    jobs.shutdown().unwrap();
-    let version: i64 = shop.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 7);
+    let before = std::fs::read(&path).unwrap();
+    let refused = Jobs::open(&path).unwrap_err();
+    assert!(matches!(&refused, OpenError::Older { version: 1, .. }), "{refused:?}");
+    assert!(refused.to_string().contains("jobs.db"), "{refused}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
 /// The builder refuses settings that are out of range or missing, and names them.
 #[test]
 fn builder_refuses_invalid_settings() {
     let builder = || Jobs::memory().handle(|_: Close, _| Ok(()));
-    let config = |builder: tickwheel_jobs::Builder| match builder.start() {
-        Err(OpenError::Config(reason)) => reason,
-        other => panic!("{other:?}"),
-    };
-    assert!(config(builder().lease(Duration::ZERO)).contains("lease"));
-    assert!(config(builder().call_timeout(Duration::ZERO)).contains("call_timeout"));
-    assert!(config(builder().max_in_flight(0)).contains("in_flight"));
-    assert!(config(builder().threads(0)).contains("threads(0)"));
-    assert!(config(builder().queue("")).contains("queue"));
-    assert!(config(builder().queue("a-b; DROP")).contains("a-b; DROP"));
+    assert!(config_error(builder().lease(Duration::ZERO)).contains("lease"));
+    assert!(config_error(builder().call_timeout(Duration::ZERO)).contains("call_timeout"));
+    assert!(config_error(builder().max_in_flight(0)).contains("in_flight"));
+    assert!(config_error(builder().threads(0)).contains("threads(0)"));
+    assert!(config_error(builder().queue("")).contains("queue"));
+    assert!(config_error(builder().queue("a-b; DROP")).contains("a-b; DROP"));
     assert!(matches!(Jobs::memory().start(), Err(OpenError::NoHandlers)));
     let twice = builder().handle(|_: Close, _| Ok(())).start();
     assert!(matches!(twice, Err(OpenError::SameKind(kind)) if kind == "close-order"));
@@ -268,26 +210,28 @@ fn payload_that_json_cannot_hold_is_refused_or_dead() {
     let dead = jobs.get(number).unwrap().unwrap();
     assert_eq!(dead.state, tickwheel_jobs::JobState::Dead);
     assert_eq!(dead.payload, b"null");
+    assert!(dead.error.unwrap().contains("does not decode"));
 }
 
-/// The file has the journal mode, the vacuum mode and the application id that the store sets.
+/// A new file has the journal mode, the vacuum mode and the application id that the store sets. The database of an
+/// application can hold the jobs as well, and keeps its `user_version`.
 #[test]
 fn pragmas_of_the_file_are_set() {
-    // In memory there is no log, so SQLite stays with another journal mode.
-    let (_folder, path) = file();
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .durability(Durability::Synced)
-        .handle(|_: Close, _| Ok(()))
-        .start()
-        .unwrap();
-    let conn = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
-    let text =
-        |name: &str| -> String { conn.pragma_query_value(None, name, |row| row.get(0)).unwrap() };
-    assert_eq!(text("journal_mode"), "wal");
-    let number =
-        |name: &str| -> i64 { conn.pragma_query_value(None, name, |row| row.get(0)).unwrap() };
-    assert_eq!(number("auto_vacuum"), 2);
-    assert_eq!(number("application_id"), 0x5457_4a31);
-    jobs.shutdown().unwrap();
+    let shop = "CREATE TABLE orders (id); PRAGMA user_version = 7";
+    let own = [("auto_vacuum", 2), ("application_id", 0x5457_4a31), ("user_version", 0)];
+    for (before, numbers) in [("", &own[..]), (shop, &[("user_version", 7)])] {
+        let (_folder, path) = file();
+        if !before.is_empty() {
+            Connection::open(&path).unwrap().execute_batch(before).unwrap();
+        }
+        let jobs = open(&path).handle(|_: Close, _| Ok(())).start().unwrap();
+        let conn = Connection::open(&path).unwrap();
+        let mode: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+        assert_eq!(mode, "wal");
+        for (name, number) in numbers {
+            let found: i64 = conn.pragma_query_value(None, name, |row| row.get(0)).unwrap();
+            assert_eq!(found, *number, "{name}");
+        }
+        jobs.shutdown().unwrap();
+    }
 }

@@ -3,10 +3,8 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{
-    Builder, Cancel, Driver, Event, Fail, JobId, JobState, Jobs, NewJob, OpenError, Outcome, Retry,
-    Run,
+    Builder, Cancel, Driver, Event, Fail, JobId, Jobs, NewJob, Outcome, Retry, Run,
 };
 
 use super::run_reports::Reports;
@@ -89,25 +87,6 @@ fn batch_is_complete_by_its_size_or_by_its_wait() {
     });
 }
 
-/// P42: A wait of zero takes what is due.
-#[test]
-fn batch_without_a_wait_takes_what_is_due() {
-    on_each_store(|builder| {
-        let batches = Batches::default();
-        let noted = batches.clone();
-        let handler = move |jobs: &[(Close, Run)]| {
-            noted.add(jobs);
-            Ok(())
-        };
-        let (jobs, driver) = builder.handle_batch(10, Duration::ZERO, handler).manual().unwrap();
-        insert(&jobs, 0..13);
-        jobs.insert(MS, close(13)).unwrap();
-        driver.advance(SECOND);
-        let taken = batches.take();
-        assert_eq!(taken, [(0..10).collect(), (10..13).collect(), vec![13]]);
-    });
-}
-
 /// P43: `Run::fail` fails one job of a batch; an error and a panic fail all others. Each job has the attempts, the
 /// retry and the error of its own, and a payload that does not decode concerns no other job.
 #[test]
@@ -169,27 +148,6 @@ fn each_job_of_a_batch_ends_by_itself() {
     });
 }
 
-/// P43: A payload that does not decode makes its own job dead, and the others of its batch run.
-#[test]
-fn payload_that_does_not_decode_fails_no_other_job_of_its_batch() {
-    let (_folder, path) = file();
-    let ids: Vec<_> = {
-        let client = Jobs::open(&path).unwrap().client().unwrap();
-        (0..3).map(|order| client.insert(Duration::ZERO, close(order)).unwrap()).collect()
-    };
-    let conn = Connection::open(&path).unwrap();
-    let set = "UPDATE tickwheel_job SET payload = ?2 WHERE id = ?1";
-    conn.execute(set, (ids[1].to_u128().to_be_bytes(), b"no JSON".as_slice())).unwrap();
-    drop(conn);
-    let batches = Batches::default();
-    let (jobs, driver) = threes(Jobs::open(&path).unwrap(), &batches);
-    driver.advance(SECOND);
-    assert_eq!(batches.take(), [[0, 2]]);
-    assert_eq!(jobs.get(ids[1]).unwrap().unwrap().state, JobState::Dead);
-    assert_eq!(jobs.stats().completed, 2);
-    jobs.check().unwrap();
-}
-
 /// P42: A job that is cancelled or rescheduled while it waits for the rest of its batch is not in the batch, and does
 /// not count for its size. A pause gives the jobs back.
 #[test]
@@ -244,57 +202,36 @@ fn clock_set_back_does_not_prolong_the_wait_of_a_batch() {
 fn shutdown_gives_back_the_jobs_that_wait_for_their_batch() {
     let (_folder, path) = file();
     let handler = |_: &[(Close, Run)]| -> Result<(), Fail> { panic!("the batch is not complete") };
-    let jobs = Jobs::open(&path).unwrap().handle_batch(3, HOUR, handler).start().unwrap();
+    let jobs = open(&path).handle_batch(3, HOUR, handler).start().unwrap();
     insert(&jobs, [0, 1]);
     wait_until("the jobs are claimed", || jobs.stats().in_flight == 2);
     jobs.shutdown().unwrap();
     let batches = Batches::default();
-    let (jobs, driver) = threes(Jobs::open(&path).unwrap(), &batches);
+    let (jobs, driver) = threes(open(&path), &batches);
     assert!(jobs.pending().all(|job| job.interruptions == 0 && job.failures == 0));
     driver.advance(SECOND);
     assert_eq!(batches.take(), [[0, 1]]);
     jobs.check().unwrap();
 }
 
-/// P43: A job whose process ended while it was claimed is a batch by itself, and waits for no other job.
+/// P16, P43: A job whose process ended while it was claimed is a batch by itself, and waits for no other job. It starts
+/// before a job that is due earlier and waits for the rest of its batch.
 #[test]
 fn interrupted_job_is_a_batch_by_itself() {
     let (_folder, path) = file();
-    let ids: Vec<_> = {
-        let client = Jobs::open(&path).unwrap().client().unwrap();
-        (0..6).map(|order| client.insert(Duration::ZERO, close(order)).unwrap()).collect()
-    };
-    let conn = Connection::open(&path).unwrap();
-    let claimed: Vec<u8> = ids[..3].iter().flat_map(|id| id.to_u128().to_be_bytes()).collect();
-    conn.execute("INSERT INTO tickwheel_claim (ids) VALUES (?1)", [claimed]).unwrap();
-    drop(conn);
+    let client = client(&path);
+    let insert = |order| client.insert(Duration::ZERO, close(order)).unwrap();
+    let ids: Vec<JobId> = (0..5).map(insert).collect();
+    drop(client);
+    claimed(&path, &ids[1..4]);
     let batches = Batches::default();
-    let (jobs, driver) = threes(Jobs::open(&path).unwrap(), &batches);
+    let (jobs, driver) = threes(open(&path), &batches);
     driver.advance(Duration::ZERO);
     let mut taken = batches.take();
     taken.sort_unstable();
-    assert_eq!(taken, [vec![0], vec![1], vec![2], vec![3, 4, 5]]);
-    jobs.check().unwrap();
-}
-
-/// P16: An interrupted job starts before a job that is due earlier and waits for the rest of its batch.
-#[test]
-fn interrupted_job_passes_one_that_waits_for_its_batch() {
-    let (_folder, path) = file();
-    let client = Jobs::open(&path).unwrap().client().unwrap();
-    client.insert(Duration::ZERO, close(0)).unwrap();
-    let interrupted = client.insert(Duration::ZERO, close(1)).unwrap();
-    drop(client);
-    let conn = Connection::open(&path).unwrap();
-    let claimed = interrupted.to_u128().to_be_bytes();
-    conn.execute("INSERT INTO tickwheel_claim (ids) VALUES (?1)", [claimed]).unwrap();
-    drop(conn);
-    let batches = Batches::default();
-    let (jobs, driver) = threes(Jobs::open(&path).unwrap(), &batches);
-    driver.advance(Duration::ZERO);
-    assert_eq!(batches.take(), [[1]]);
+    assert_eq!(taken, [[1], [2], [3]]);
     driver.advance(SECOND);
-    assert_eq!(batches.take(), [[0]]);
+    assert_eq!(batches.take(), [[0, 4]]);
     jobs.check().unwrap();
 }
 
@@ -329,14 +266,10 @@ fn head_start_counts_for_batches() {
 /// P42: A batch has at least one job, and at most as many as the process may claim.
 #[test]
 fn batch_that_could_not_be_complete_is_refused() {
-    let refused = |builder: Builder| match builder.start() {
-        Err(OpenError::Config(reason)) => reason,
-        other => panic!("{other:?}"),
-    };
     let batch =
         |most: usize| Jobs::memory().handle_batch(most, SECOND, |_: &[(Close, Run)]| Ok(()));
-    assert!(refused(batch(0)).contains("no job could run"));
-    assert!(refused(batch(11).max_in_flight(10)).contains("max_in_flight(10)"));
+    assert!(config_error(batch(0)).contains("no job could run"));
+    assert!(config_error(batch(11).max_in_flight(10)).contains("max_in_flight(10)"));
     batch(10).max_in_flight(10).start().unwrap().shutdown().unwrap();
 }
 
@@ -382,7 +315,7 @@ fn batches_on_threads_run_each_job_once() {
 #[cfg(feature = "tokio")]
 #[test]
 fn batch_may_be_handled_by_a_future() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let runtime = runtime(1);
     on_each_store(|builder| {
         let batches = Batches::default();
         let noted = batches.clone();
@@ -414,8 +347,6 @@ fn batch_may_be_handled_by_a_future() {
     });
     let handler = |_: Vec<(Close, Run)>| async { Ok(()) };
     let builder = Jobs::memory().runtime(runtime.handle().clone());
-    let refused = builder.max_async_runs(3).handle_batch_async(4, SECOND, handler).start();
-    assert!(
-        matches!(refused, Err(OpenError::Config(reason)) if reason.contains("max_async_runs(3)"))
-    );
+    let refused = config_error(builder.max_async_runs(3).handle_batch_async(4, SECOND, handler));
+    assert!(refused.contains("max_async_runs(3)"), "{refused}");
 }

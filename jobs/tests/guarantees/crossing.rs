@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tickwheel_jobs::{Durability, Jobs, Run};
+use tickwheel_jobs::{Durability, Run};
 
 use super::support::*;
 
@@ -57,13 +57,13 @@ fn shutdown_overtakes_no_buffered_insert() {
     let folder = tempfile::tempdir().unwrap();
     for round in 0..10 {
         let path = folder.path().join(format!("{round}.db"));
-        let builder = Jobs::open(&path).unwrap().durability(Durability::Buffered);
+        let builder = open(&path).durability(Durability::Buffered);
         let jobs = builder.handle(|_: Close, _| Ok(())).start().unwrap();
         for order in 0..3000 {
             jobs.insert(HOUR, close(order)).unwrap();
         }
         jobs.shutdown().unwrap();
-        let client = Jobs::open(&path).unwrap().client().unwrap();
+        let client = client(&path);
         assert_eq!(client.count().unwrap().pending, 3000);
     }
 }

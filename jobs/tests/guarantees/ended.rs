@@ -4,55 +4,40 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
-use tickwheel_jobs::{CallError, Client, HistoryEntry, Jobs, Keep, NewJob, Run, Step};
-#[cfg(feature = "tokio")]
-use tickwheel_jobs::{JobId, JobInfo, StoreError};
+use tickwheel_jobs::{
+    Builder, CallError, Client, HistoryEntry, JobId, Jobs, Keep, NewJob, Run, Step, StoreError,
+};
 
+use super::scenarios::metrics::Samples;
 use super::scenarios::{Charge, Mail};
 use super::support::*;
 
-/// P33: A call in a handler is refused if only its own thread could run the job, and waits otherwise.
+/// Returns what a call returns that waits for a mail, in a handler of jobs with one thread.
+fn call_in_a_handler(builder: Builder) -> Result<u32, CallError> {
+    let (told, called) = mpsc::channel();
+    let calls = move |_: Charge, run: &Run| Ok(told.send(run.client().call(Mail(1), LONG))?);
+    let jobs = builder.threads(1).handle(calls).start().unwrap();
+    jobs.insert(Duration::ZERO, Charge(1)).unwrap();
+    let called = called.recv_timeout(LONG).unwrap();
+    assert_eq!(jobs.count().unwrap().pending, 0, "a call that is refused inserts nothing");
+    jobs.shutdown().unwrap();
+    called
+}
+
+/// P33: A call in a handler is refused if only its own thread could run the job. If a future runs the job, the call
+/// needs no thread of the handlers, and waits.
 #[test]
 fn call_in_a_handler_never_waits_for_its_own_thread() {
     on_each_store(|builder| {
-        let (told, called) = std::sync::mpsc::channel();
-        let jobs = builder
-            .threads(1)
-            .handle(move |_: Charge, run| {
-                let _ = told.send(run.client().call::<_, ()>(Mail(1), LONG));
-                Ok(())
-            })
-            .handle(|_: Mail, _| Ok(()))
-            .start()
-            .unwrap();
-        jobs.insert(Duration::ZERO, Charge(1)).unwrap();
-        assert_eq!(called.recv_timeout(LONG).unwrap(), Err(CallError::Refused));
-        assert_eq!(jobs.count().unwrap().pending, 0, "nothing was inserted");
-        jobs.shutdown().unwrap();
+        let called = call_in_a_handler(builder.handle(|_: Mail, _| Ok(())));
+        assert_eq!(called, Err(CallError::Refused));
     });
-}
-
-/// P33: A call of a future needs no thread of the handlers: it is not refused, although they have one thread.
-#[cfg(feature = "tokio")]
-#[test]
-fn call_of_a_future_is_not_refused_in_a_handler() {
+    #[cfg(feature = "tokio")]
     on_each_store(|builder| {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let (told, called) = std::sync::mpsc::channel();
-        let jobs = builder
-            .threads(1)
-            .runtime(runtime.handle().clone())
-            .handle(move |_: Charge, run| {
-                let _ = told.send(run.client().call::<_, u32>(Mail(1), LONG));
-                Ok(())
-            })
-            .handle_async(async |_: Mail, run: Run| run.set_result(&7_u32))
-            .start()
-            .unwrap();
-        jobs.insert(Duration::ZERO, Charge(1)).unwrap();
-        assert_eq!(called.recv_timeout(LONG).unwrap(), Ok(7));
-        jobs.shutdown().unwrap();
+        let runtime = runtime(1);
+        let mails = async |_: Mail, run: Run| run.set_result(&7_u32);
+        let builder = builder.runtime(runtime.handle().clone()).handle_async(mails);
+        assert_eq!(call_in_a_handler(builder), Ok(7));
     });
 }
 
@@ -121,8 +106,8 @@ fn summed(client: &Client, of: impl Fn(&HistoryEntry) -> u64) -> u64 {
 #[test]
 fn history_counts_the_inserts_of_every_process() {
     let (_folder, path) = file();
-    let jobs = Jobs::open(&path).unwrap().handle(|_: Mail, _| Ok(())).start().unwrap();
-    let client = Jobs::open(&path).unwrap().client().unwrap();
+    let jobs = open(&path).handle(|_: Mail, _| Ok(())).start().unwrap();
+    let client = client(&path);
     for n in 0..20 {
         jobs.insert(HOUR, Mail(n)).unwrap();
         client.insert(HOUR, Mail(n)).unwrap();
@@ -132,9 +117,9 @@ fn history_counts_the_inserts_of_every_process() {
     jobs.shutdown().unwrap();
 }
 
-/// P34: The run of a process that has crashed counts as interrupted once, in the process that finds it.
+/// P34, P83: The run of a process that has crashed counts as interrupted once, in the process that finds it.
 #[test]
-fn history_counts_the_run_of_a_process_that_crashed() {
+fn run_of_a_process_that_crashed_is_counted_once() {
     let (_folder, path) = file();
     let crashed = path.with_file_name("crashed.db");
     let (from, to) = (path.clone(), crashed.clone());
@@ -145,87 +130,56 @@ fn history_counts_the_run_of_a_process_that_crashed() {
         }
         Ok(())
     };
-    let (jobs, driver) = Jobs::open(&path).unwrap().handle(copies).manual().unwrap();
+    let (jobs, driver) = open(&path).handle(copies).manual().unwrap();
     jobs.insert(SECOND, Mail(1)).unwrap();
     assert_eq!(driver.advance(SECOND), 1);
-    assert_eq!(summed(&jobs, |entry| entry.interrupted), 0);
+    assert_eq!((summed(&jobs, |entry| entry.interrupted), jobs.stats().interruptions), (0, 0));
     drop((jobs, driver));
-    for _ in 0..2 {
+    for found in [1, 0] {
         let builder = Jobs::open(&crashed).unwrap().handle(|_: Mail, _| Ok(()));
         let (jobs, driver) = builder.manual().unwrap();
         driver.advance(2 * SECOND);
         let sums =
-            (|entry: &HistoryEntry| entry.completed, |entry: &HistoryEntry| entry.interrupted);
-        assert_eq!((summed(&jobs, sums.0), summed(&jobs, sums.1)), (1, 1));
+            [summed(&jobs, |entry| entry.completed), summed(&jobs, |entry| entry.interrupted)];
+        assert_eq!((sums, jobs.stats().interruptions), ([1, 1], found));
+        let metrics = Samples::of("default", &jobs.metrics().unwrap().to_string());
+        assert_eq!(metrics.labelled("interruptions_total", ""), found as f64);
         jobs.check().unwrap();
         drop((jobs, driver));
     }
 }
 
-/// P33: A shutdown ends the waits of its process.
-#[test]
-fn wait_ends_with_the_jobs() {
-    on_each_store(|builder| {
-        let jobs = builder.handle(|_: Mail, _| Ok(())).start().unwrap();
-        let id = jobs.insert(HOUR, Mail(1)).unwrap();
-        let client = jobs.client();
-        let waiter = std::thread::spawn(move || client.wait(id, HOUR));
-        pause(5 * MS);
-        jobs.shutdown().unwrap();
-        let ended = waiter.join().unwrap();
-        assert!(matches!(ended, Err(CallError::Store(_))), "{ended:?}");
-    });
-}
+/// Waits for a job, and returns why that failed.
+type Wait = fn(Client, JobId) -> Option<CallError>;
 
-/// P33: The same for a future: the end of the jobs ends the timer of the future.
-#[cfg(feature = "tokio")]
+/// P33: A shutdown and a drop end the waits of threads and of futures, in real time and on a manual clock.
 #[test]
-fn wait_of_a_future_ends_with_the_jobs() {
-    on_each_store(|builder| {
-        let jobs = builder.handle(|_: Mail, _| Ok(())).start().unwrap();
-        let id = jobs.insert(HOUR, Mail(1)).unwrap();
-        let ended = future_waits(&jobs, id);
-        jobs.shutdown().unwrap();
-        assert_eq!(ended.recv_timeout(LONG).unwrap(), Err(CallError::Store(StoreError::Closed)));
-    });
-}
-
-/// Begins to wait for a job, as a future on a thread of its own.
-#[cfg(feature = "tokio")]
-fn future_waits(jobs: &Jobs, id: JobId) -> mpsc::Receiver<Result<JobInfo, CallError>> {
-    let (told, ended) = mpsc::channel();
-    let client = jobs.client();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let _ = told.send(runtime.block_on(client.asynchronous().wait(id, 9 * HOUR)));
-    });
-    pause(20 * MS);
-    ended
-}
-
-/// P33: On a manual clock a shutdown ends the waits of other threads and of futures, and so does a drop.
-#[cfg(feature = "tokio")]
-#[test]
-fn wait_on_a_manual_clock_ends_with_the_jobs() {
-    for is_dropped in [false, true] {
+fn waits_end_with_the_jobs() {
+    for (is_manual, is_dropped) in [(false, false), (false, true), (true, false), (true, true)] {
         on_each_store(|builder| {
             let builder = builder.call_timeout(Duration::MAX).handle(|_: Mail, _| Ok(()));
-            let (jobs, _driver) = builder.manual().unwrap();
+            let (jobs, _driver) = match is_manual {
+                true => builder.manual().map(|(jobs, driver)| (jobs, Some(driver))).unwrap(),
+                false => (builder.start().unwrap(), None),
+            };
             let id = jobs.insert(HOUR, Mail(1)).unwrap();
-            let (told, of_thread) = mpsc::channel();
-            let client = jobs.client();
-            std::thread::spawn(move || {
-                let _ = told.send(client.wait(id, 9 * HOUR));
+            let waits: [Wait; 2] = [
+                |client, id| client.wait(id, 9 * HOUR).err(),
+                |client, id| one_thread().block_on(client.asynchronous().wait(id, 9 * HOUR)).err(),
+            ];
+            let begun = waits.map(|wait| {
+                let ((told, ended), client) = (mpsc::channel(), jobs.client());
+                std::thread::spawn(move || told.send(wait(client, id)));
+                ended
             });
-            let of_future = future_waits(&jobs, id);
-            if is_dropped {
-                drop(jobs);
-            } else {
-                jobs.shutdown().unwrap();
+            pause(20 * MS);
+            match is_dropped {
+                true => drop(jobs),
+                false => jobs.shutdown().unwrap(),
             }
-            for ended in [of_thread, of_future] {
+            for ended in begun {
                 let ended = ended.recv_timeout(LONG).unwrap();
-                assert_eq!(ended, Err(CallError::Store(StoreError::Closed)));
+                assert_eq!(ended, Some(CallError::Store(StoreError::Closed)));
             }
         });
     }
@@ -252,42 +206,12 @@ fn wait_goes_on_while_a_handler_of_the_driver_takes_long() {
     });
 }
 
-/// P33: With a limit of zero a wait looks once.
-#[test]
-fn wait_with_a_limit_of_zero_looks_once() {
-    on_each_store(|builder| {
-        let (jobs, driver) = builder.handle(|_: Mail, _| Ok(())).manual().unwrap();
-        let called = jobs.call::<_, ()>(Mail(1), Duration::ZERO);
-        let Err(CallError::TimedOut(id)) = called else { panic!("{called:?}") };
-        driver.advance(SECOND);
-        assert_eq!(jobs.wait(id, LONG).unwrap().id, id);
-        driver.advance(2 * HOUR);
-        assert_eq!(jobs.wait(id, LONG), Err(CallError::Gone(id)), "a minute is over");
-    });
-}
-
-/// P33: Another process waits for the jobs of a file.
-#[test]
-fn wait_of_another_process_ends_with_its_job() {
-    let (_folder, path) = file();
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .handle(|charge: Charge, run| run.set_result(&charge.0))
-        .start()
-        .unwrap();
-    let client = Jobs::open(&path).unwrap().client().unwrap();
-    assert_eq!(client.call::<_, u64>(Charge(7), LONG).unwrap(), 7);
-    jobs.shutdown().unwrap();
-}
-
 /// P33: A future waits for a job without blocking its thread.
-#[cfg(feature = "tokio")]
 #[test]
 fn futures_wait_for_the_ends_of_jobs() {
     on_each_store(|builder| {
         let jobs = builder.handle(|charge: Charge, run| run.set_result(&charge.0)).start().unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let results = runtime.block_on(async {
+        one_thread().block_on(async {
             let call = |n| {
                 let client = jobs.client();
                 tokio::spawn(
@@ -295,32 +219,24 @@ fn futures_wait_for_the_ends_of_jobs() {
                 )
             };
             let calls: Vec<_> = (0..50).map(call).collect();
-            let mut results = Vec::new();
-            for call in calls {
-                results.push(call.await.unwrap().unwrap());
+            for (n, call) in (0..).zip(calls) {
+                assert_eq!(call.await.unwrap(), Ok(n));
             }
-            results
         });
-        assert_eq!(results, (0..50).collect::<Vec<_>>());
         jobs.shutdown().unwrap();
     });
 }
 
-/// P47: A shutdown removes its process from the list of nodes, and an idle process on a file writes nothing to stay in
-/// it.
+/// P47: An idle process on a file writes nothing to stay in the list of nodes.
 #[test]
-fn node_is_gone_after_its_shutdown() {
+fn idle_process_on_a_file_writes_nothing() {
     let (_folder, path) = file();
-    let (jobs, driver) = Jobs::open(&path).unwrap().handle(|_: Mail, _| Ok(())).manual().unwrap();
+    let (jobs, driver) = open(&path).handle(|_: Mail, _| Ok(())).manual().unwrap();
     driver.advance(MS);
-    let client = Jobs::open(&path).unwrap().client().unwrap();
-    assert_eq!(client.nodes().unwrap().len(), 1);
+    assert_eq!(jobs.nodes().unwrap().len(), 1);
     let before = jobs.stats().commits;
     driver.advance(60 * SECOND);
     assert_eq!(jobs.stats().commits, before, "an idle minute");
-    jobs.shutdown().unwrap();
-    assert_eq!(client.nodes().unwrap(), []);
-    drop(driver);
 }
 
 /// P40: Jobs of later hours that become due while no process runs them are counted exactly, and the oldest one is
@@ -328,16 +244,15 @@ fn node_is_gone_after_its_shutdown() {
 #[test]
 fn overdue_jobs_are_counted_where_no_process_runs_them() {
     let (_folder, path) = file();
-    let builder = Jobs::open(&path).unwrap().handle(|_: Mail, _| Ok(()));
+    let builder = open(&path).handle(|_: Mail, _| Ok(()));
     let (jobs, driver) = builder.manual().unwrap();
-    let hour = Duration::from_secs(3600);
     let now = driver.wall_now();
     let past = now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() % 3600;
     // The beginning of an hour that stays in the table of later jobs, since nothing handles the kind.
-    let begin = now - Duration::from_secs(past) + 48 * hour;
+    let begin = now - Duration::from_secs(past) + 48 * HOUR;
     let at = |minute: u64, n: u64| (begin + Duration::from_secs(60 * minute), Charge(n));
     // Behind this one, jobs are not at the end of the kind, and so wait with those of their hour.
-    jobs.insert(100 * hour, Charge(0)).unwrap();
+    jobs.insert(100 * HOUR, Charge(0)).unwrap();
     jobs.insert_batch((0..12_000).map(|n| at(50, n))).unwrap();
     jobs.insert_batch([at(7, 1), at(5, 2), at(9, 3)]).unwrap();
     driver.set_wall_unseen(begin + Duration::from_secs(600));

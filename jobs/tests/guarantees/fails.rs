@@ -7,11 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{
-    Cancel, Event, Fail, InsertError, Job, JobState, Jobs, Retry, Run, StoreError,
-};
+use tickwheel_jobs::{Fail, InsertError, Job, JobState, Jobs, Retry, Run, StoreError};
 
-use super::support::{Close, HOUR, MS, Push, SECOND, close, on_each_store};
+use super::support::*;
 
 /// A job whose type is not `Sync`.
 #[derive(Serialize, Deserialize)]
@@ -74,26 +72,6 @@ fn errors_become_failures_through_a_question_mark() {
     });
 }
 
-/// A failure that was made with another fate keeps that fate through `?`.
-#[test]
-fn failure_keeps_its_fate_through_a_question_mark() {
-    fn outer(inner: fn() -> Fail) -> Result<(), Fail> {
-        Err(inner())?
-    }
-    let (jobs, driver) = Jobs::memory()
-        .handle(|job: Close, _| match job.order {
-            0 => outer(|| Fail::dead("dies")),
-            _ => outer(|| Fail::snooze(HOUR)),
-        })
-        .manual()
-        .unwrap();
-    let ids = [0, 1].map(|order| jobs.insert(Duration::ZERO, close(order)).unwrap());
-    driver.advance(MS);
-    let [dead, put_off] = ids.map(|id| jobs.get(id).unwrap().unwrap());
-    assert_eq!((dead.state, dead.error.as_deref()), (JobState::Dead, Some("dies")));
-    assert_eq!((put_off.state, put_off.failures, put_off.error), (JobState::Pending, 0, None));
-}
-
 /// `JobInfo::attempt` counts as `Run::attempt` does: 0 before the first run, and the run under way counts.
 #[test]
 fn attempt_of_a_job_counts_the_run_under_way() {
@@ -118,85 +96,19 @@ fn attempt_of_a_job_counts_the_run_under_way() {
     });
 }
 
-/// A limit on the number of calls in each second, as a service states it.
-struct Limiter {
-    each_second: u32,
-    /// The second, and how many were let through in it.
-    state: Mutex<(u64, u32)>,
-}
-
-impl Limiter {
-    /// Lets a call through, or says how long it is to the next second.
-    fn take(&self, now: SystemTime) -> Result<(), Duration> {
-        let since = now.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
-        let mut state = self.state.lock().expect("no handler panics");
-        if state.0 != since.as_secs() {
-            *state = (since.as_secs(), 0);
-        }
-        if state.1 < self.each_second {
-            state.1 += 1;
-            return Ok(());
-        }
-        Err(Duration::from_secs(since.as_secs() + 1) - since)
-    }
-}
-
-fn now(run: &Run) -> SystemTime {
-    run.due() + run.late()
-}
-
-/// P36: A limiter of 10 mails a second snoozes the rest of 100 mails: all are sent, none is dead or has failed,
-/// and no second has more than 10. A snooze counts as nothing else.
-#[test]
-fn limiter_snoozes_jobs_and_kills_none() {
-    on_each_store(|builder| {
-        let sent = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&sent);
-        let events = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&events);
-        let (jobs, driver) = builder
-            .state(Limiter { each_second: 10, state: Mutex::new((0, 0)) })
-            .retry(Retry::fixed(SECOND).max_retries(2))
-            .handle(move |job: Close, run| {
-                assert_eq!(run.attempt(), 1);
-                run.state::<Limiter>()?.take(now(run)).map_err(Fail::snooze)?;
-                noted.lock().unwrap().push((job.order, now(run)));
-                Ok(())
-            })
-            .on_event(move |event: Event| told.lock().unwrap().push(format!("{event:?}")))
-            .manual()
-            .unwrap();
-        jobs.insert_batch((0..100).map(|order| (Duration::ZERO, close(order)))).unwrap();
-        driver.advance(12 * SECOND);
-        let mut sent = sent.lock().unwrap().clone();
-        for (at, (_, time)) in sent.iter().enumerate().skip(10) {
-            let ten_before = sent[at - 10].1;
-            let second =
-                |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-            assert!(second(*time) > second(ten_before), "more than 10 a second: {sent:?}");
-        }
-        sent.sort_unstable();
-        let orders: Vec<u64> = sent.iter().map(|(order, _)| *order).collect();
-        assert_eq!(orders, (0..100).collect::<Vec<u64>>());
-        let (stats, counts) = (jobs.stats(), jobs.count().unwrap());
-        assert_eq!((stats.completed, stats.failed, stats.died), (100, 0, 0));
-        assert_eq!((counts.pending, counts.running, counts.dead), (0, 0, 0));
-        assert_eq!(stats.snoozed + stats.completed, stats.started);
-        assert!((450..=550).contains(&stats.snoozed), "{stats:?}");
-        assert_eq!(*events.lock().unwrap(), Vec::<String>::new());
-        jobs.check().unwrap();
-    });
-}
-
 /// P36: A snooze leaves everything of a job as it was, but its time: the failures before it, their text, the key,
-/// the number of the attempt. The policy counts on from there. The fences ascend.
+/// the number of the attempt. The policy counts on from there. The fences ascend. A snooze causes no event, and one of
+/// any length ends with the year 9999 at the latest.
 #[test]
 fn snooze_changes_only_the_due_time_of_a_job() {
     on_each_store(|builder| {
         let runs = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&runs);
+        let events = Log::default();
+        let told = events.clone();
         let (jobs, driver) = builder
             .retry(Retry::fixed(SECOND).max_retries(2))
+            .on_event(move |_| told.add(0))
             .handle(move |_: Close, run| {
                 let mut runs = noted.lock().unwrap();
                 runs.push((run.attempt(), run.fence()));
@@ -206,9 +118,11 @@ fn snooze_changes_only_the_due_time_of_a_job() {
                     _ => Err("fails again")?,
                 }
             })
+            .handle(|_: Push, _| Err(Fail::snooze(Duration::MAX)))
             .manual()
             .unwrap();
         let id = jobs.keyed("order-1").insert(Duration::ZERO, close(1)).unwrap();
+        let put_off = jobs.insert(Duration::ZERO, Push { to: "Ada".to_owned() }).unwrap();
         driver.advance(SECOND + MS);
         let after_one = jobs.get(id).unwrap().unwrap();
         driver.advance(2 * HOUR);
@@ -228,52 +142,11 @@ fn snooze_changes_only_the_due_time_of_a_job() {
         let attempts: Vec<u32> = runs.iter().map(|(attempt, _)| *attempt).collect();
         assert_eq!(attempts, [1, 2, 2, 2, 2, 3]);
         assert!(runs.is_sorted_by(|a, b| a.1 < b.1), "{runs:?}");
+        assert_eq!((jobs.stats().snoozed, events.get().len()), (4, 3));
+        let last = jobs.get(put_off).unwrap().unwrap().due;
+        assert_eq!(last.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs(), 253_402_300_799);
         jobs.check().unwrap();
     });
-}
-
-/// P36: A cancelled job ends with its run, also if the run snoozes it.
-#[test]
-fn snooze_of_a_cancelled_job_ends_it() {
-    on_each_store(|builder| {
-        let (jobs, driver) = builder
-            .handle(|_: Close, run| {
-                assert_eq!(run.client().cancel(run.id())?, Cancel::Running);
-                Err(Fail::snooze(HOUR))
-            })
-            .manual()
-            .unwrap();
-        let id = jobs.insert(Duration::ZERO, close(1)).unwrap();
-        driver.advance(2 * HOUR);
-        assert_eq!((jobs.get(id).unwrap(), jobs.stats().started), (None, 1));
-        jobs.check().unwrap();
-    });
-}
-
-/// P36: A snoozed job is in the store, and is there after a restart. A snooze of any length ends with the year
-/// 9999 at the latest.
-#[test]
-fn snoozed_job_survives_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let open = |run: fn(Close, &Run) -> Result<(), Fail>| {
-        Jobs::open(folder.path().join("jobs.db")).unwrap().handle(run).manual().unwrap()
-    };
-    let (jobs, driver) = open(|job, _| match job.order {
-        1 => Err(Fail::snooze(HOUR)),
-        _ => Err(Fail::snooze(Duration::MAX)),
-    });
-    let ids = [1, 2].map(|order| jobs.insert(Duration::ZERO, close(order)).unwrap());
-    driver.advance(MS);
-    let put_off = jobs.get(ids[0]).unwrap().unwrap();
-    jobs.shutdown().unwrap();
-    drop(driver);
-    let (jobs, driver) = open(|_, _| Ok(()));
-    assert_eq!(jobs.get(ids[0]).unwrap(), Some(put_off));
-    assert_eq!(driver.advance(2 * HOUR), 1);
-    assert_eq!(jobs.get(ids[0]).unwrap(), None);
-    let last = jobs.get(ids[1]).unwrap().unwrap().due;
-    assert_eq!(last.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs(), 253_402_300_799);
-    jobs.check().unwrap();
 }
 
 /// Handlers share one value of each type. A run that reads a type which the builder does not have fails by

@@ -5,13 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tickwheel_jobs::{Builder, Fail, Jobs, Limit, OpenError, Retry, Run};
-use tokio::runtime::Runtime;
 
-use super::support::{Close, HOUR, MS, Push, close, on_each_store, wait_until};
-
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap()
-}
+use super::support::*;
 
 /// Runs that wait until they are released, and how many of them there are.
 #[derive(Default)]
@@ -57,7 +52,7 @@ fn insert(jobs: &Jobs, many: u64) {
 #[test]
 fn max_async_runs_limits_each_kind_and_delays_no_other() {
     fn holds(builder: Builder, most: usize) {
-        let runtime = runtime();
+        let runtime = runtime(1);
         let (gate, pushed) = (Arc::new(Gate::default()), Arc::new(AtomicUsize::new(0)));
         let noted = Arc::clone(&pushed);
         let jobs = builder
@@ -90,7 +85,7 @@ fn max_async_runs_limits_each_kind_and_delays_no_other() {
 #[test]
 fn manual_clock_is_not_delayed_by_futures_without_room() {
     on_each_store(|builder| {
-        let (runtime, gate) = (runtime(), Arc::new(Gate::default()));
+        let (runtime, gate) = (runtime(1), Arc::new(Gate::default()));
         let builder = builder.runtime(runtime.handle().clone()).max_async_runs(10);
         let (jobs, driver) = builder.state(Arc::clone(&gate)).handle_async(wait).manual().unwrap();
         insert(&jobs, 25);
@@ -112,7 +107,7 @@ fn manual_clock_is_not_delayed_by_futures_without_room() {
 #[test]
 fn raised_limit_starts_jobs_at_once() {
     on_each_store(|builder| {
-        let (runtime, gate) = (runtime(), Arc::new(Gate::default()));
+        let (runtime, gate) = (runtime(1), Arc::new(Gate::default()));
         let builder = builder.runtime(runtime.handle().clone());
         let (jobs, driver) = builder.state(Arc::clone(&gate)).handle_async(wait).manual().unwrap();
         jobs.queue().limit(Limit::running(1)).unwrap();
@@ -139,12 +134,12 @@ fn futures_run_where_the_jobs_were_started() {
     for refused in [
         builder().start().map(drop),
         builder().manual().map(drop),
-        builder().max_async_runs(0).runtime(runtime().handle().clone()).start().map(drop),
+        builder().max_async_runs(0).runtime(runtime(1).handle().clone()).start().map(drop),
     ] {
         let Err(OpenError::Config(reason)) = refused else { panic!("{refused:?}") };
         assert!(reason.contains("Builder::runtime") || reason.contains("max_async_runs(0)"));
     }
-    let runtime = runtime();
+    let runtime = runtime(1);
     let jobs = runtime.block_on(async { builder().start() }).unwrap();
     insert(&jobs, 1);
     wait_until("it has run", || gate.ended() == 1);
@@ -165,7 +160,7 @@ fn follow_ups_of_a_future_are_stored_with_its_end() {
         Ok(())
     }
     on_each_store(|builder| {
-        let runtime = runtime();
+        let runtime = runtime(1);
         let builder = builder.runtime(runtime.handle().clone());
         let jobs = builder.handle_async_with(Retry::never(), follow).start().unwrap();
         for order in [13, 1, 2] {

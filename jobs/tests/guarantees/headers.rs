@@ -52,31 +52,6 @@ fn headers_reach_runs_and_lists() {
     });
 }
 
-/// P49: A header in a transaction of the caller is stored with the job.
-#[test]
-fn headers_travel_through_a_transaction_and_a_statement() {
-    let (_folder, path) = file();
-    let (jobs, driver) = tickwheel_jobs::Jobs::open(&path)
-        .unwrap()
-        .headers(|| [("from".to_owned(), "builder".to_owned())])
-        .handle(|_: Close, run| {
-            assert_eq!((run.header("from"), run.header("n")), (Some("builder"), Some("1")));
-            Ok(())
-        })
-        .manual()
-        .unwrap();
-    let mut shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
-    let transaction = shop.transaction().unwrap();
-    let new = || NewJob::new(close(1)).at(SECOND).header("n", "1");
-    jobs.insert_job_in(&transaction, new()).unwrap();
-    let statement = jobs.statement(new()).unwrap();
-    transaction.execute(statement.sql(), [statement.parameter()]).unwrap();
-    transaction.commit().unwrap();
-    jobs.nudge();
-    assert_eq!(driver.advance(SECOND), 2);
-    assert_eq!(jobs.dead().count() + jobs.pending().count(), 0);
-}
-
 /// P49: Headers of more than 4 KiB are refused with the job, and nothing is stored.
 #[test]
 fn headers_that_are_too_long_are_refused() {

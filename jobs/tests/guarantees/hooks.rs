@@ -79,7 +79,7 @@ fn client_with_events(builder: Builder, told: impl Fn(&Client) + Send + Sync + '
 fn on_event_of_a_client_refuses_calls_that_wait() {
     let (_folder, path) = file();
     let (refused, told) = mpsc::channel();
-    let builder = Jobs::open(&path).unwrap().call_timeout(100 * MS);
+    let builder = open(&path).call_timeout(100 * MS);
     let client = client_with_events(builder, move |client| {
         client.nudge();
         let _ = refused.send(every_call_that_waits_is_refused(client));
@@ -97,7 +97,7 @@ fn on_event_of_a_client_refuses_calls_that_wait() {
 fn nudge_in_on_event_of_a_client_does_not_call_itself() {
     let (folder, path) = file();
     let (told, events) = mpsc::channel();
-    let client = client_with_events(Jobs::open(&path).unwrap(), move |client| {
+    let client = client_with_events(open(&path), move |client| {
         let _ = told.send(());
         client.nudge();
     });
@@ -258,7 +258,7 @@ fn shutdown_in_a_handler_that_is_a_future_does_not_wait_for_it() {
 
 #[cfg(feature = "tokio")]
 fn a_shutdown_in_a_handler(is_awaited: bool) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let runtime = runtime(1);
     let slot: Arc<Mutex<Option<Jobs>>> = Arc::default();
     let (ended, told) = mpsc::channel();
     let its = Arc::clone(&slot);

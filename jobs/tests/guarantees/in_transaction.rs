@@ -1,7 +1,7 @@
 //! What is promised of a cancel, a new time and an insert in a transaction of the caller's.
 
 use tickwheel_jobs::rusqlite::Connection;
-use tickwheel_jobs::{Cancel, Fail, JobId, Jobs, NewJob, Retry, StoreError};
+use tickwheel_jobs::{Cancel, Fail, JobId, NewJob, StoreError};
 
 use super::support::*;
 
@@ -17,7 +17,7 @@ fn cancel_in_a_transaction_takes_effect_with_the_commit() {
     let (_folder, path) = file();
     let log = Log::default();
     let noted = log.clone();
-    let builder = Jobs::open(&path).unwrap();
+    let builder = open(&path);
     let (jobs, driver) = builder.handle(move |job: Close, _| note(&noted, &job)).manual().unwrap();
     let mut shop = Connection::open(&path).unwrap();
     let ids: Vec<JobId> = (0..4).map(|n| jobs.insert(HOUR, close(n)).unwrap()).collect();
@@ -45,8 +45,12 @@ fn cancel_in_a_transaction_takes_effect_with_the_commit() {
     assert_eq!(driver.advance(HOUR), 1);
     assert_eq!(driver.advance(HOUR), 1);
     assert_eq!(log.get(), [1, 3, 2]);
-    // The id of a job that was cancelled is remembered.
-    assert!(!jobs.insert_job(NewJob::new(close(9)).at(HOUR).id(named)).unwrap().is_new);
+    // The id of a job that was cancelled is remembered, in a transaction as well.
+    let again = || NewJob::new(close(9)).at(HOUR).id(named);
+    assert!(!jobs.insert_job(again()).unwrap().is_new);
+    let transaction = shop.transaction().unwrap();
+    assert!(!jobs.insert_job_in(&transaction, again()).unwrap().is_new);
+    transaction.commit().unwrap();
     jobs.check().unwrap();
 }
 
@@ -55,7 +59,7 @@ fn cancel_in_a_transaction_takes_effect_with_the_commit() {
 #[test]
 fn cancel_in_a_transaction_reaches_the_run_with_the_commit() {
     let (_folder, path) = file();
-    let builder = Jobs::open(&path).unwrap();
+    let builder = open(&path);
     let (jobs, at_start) = ending_when_told(builder);
     let id = jobs.insert(MS, close(1)).unwrap();
     at_start.recv_timeout(LONG).unwrap();
@@ -74,7 +78,7 @@ fn cancel_in_a_transaction_reaches_the_run_with_the_commit() {
 #[test]
 fn cancel_in_a_deferred_transaction_begins_with_its_write() {
     let (folder, path) = file();
-    let jobs = Jobs::open(&path).unwrap().client().unwrap();
+    let jobs = client(&path);
     let id = jobs.insert(HOUR, close(1)).unwrap();
     let mut shop = Connection::open(&path).unwrap();
     for n in 0..3 {
@@ -91,36 +95,8 @@ fn cancel_in_a_deferred_transaction_begins_with_its_write() {
     let transaction = elsewhere.transaction().unwrap();
     assert!(matches!(jobs.cancel_in(&transaction, id), Err(StoreError::Other(_))));
     assert!(matches!(jobs.reschedule_in(&transaction, id, HOUR), Err(StoreError::Other(_))));
-    assert!(jobs.insert_job_in(&transaction, NewJob::new(close(4))).is_err());
-    jobs.check().unwrap();
-}
-
-/// P70: Key, id and policy go with a job into a transaction of the caller.
-#[test]
-fn key_id_and_policy_go_into_a_transaction_of_the_caller() {
-    let (_folder, path) = file();
-    let builder = Jobs::open(&path).unwrap().retry(Retry::never());
-    let failing = builder.handle(|_: Close, _| Err(std::io::Error::other("no"))?);
-    let (jobs, driver) = failing.manual().unwrap();
-    let mut shop = Connection::open(&path).unwrap();
-    let id = JobId::named("order 1");
-    let replaced = jobs.keyed("order-1").insert(HOUR, close(1)).unwrap();
-    let new = || {
-        let new = NewJob::new(close(2)).at(HOUR).key("order-1").id(id);
-        new.retry(Retry::fixed(HOUR).max_retries(1))
-    };
-    for is_new in [true, false] {
-        let transaction = shop.transaction().unwrap();
-        let inserted = jobs.insert_job_in(&transaction, new()).unwrap();
-        assert_eq!((inserted.id, inserted.is_new), (id, is_new));
-        transaction.commit().unwrap();
-        jobs.check().unwrap();
-    }
-    assert_eq!(jobs.get(replaced).unwrap(), None);
-    assert_eq!(jobs.count().unwrap().pending, 1);
-    jobs.nudge();
-    assert_eq!(driver.advance(HOUR), 1);
-    assert_eq!(driver.advance(HOUR), 1);
-    assert_eq!(jobs.count().unwrap().dead, 1);
+    let refused = jobs.insert_job_in(&transaction, NewJob::new(close(4))).unwrap_err();
+    assert!(refused.kind().to_string().contains("other.db"), "{refused}");
+    assert_eq!(refused.into_inner().into_job(), close(4));
     jobs.check().unwrap();
 }

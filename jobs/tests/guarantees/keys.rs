@@ -1,10 +1,8 @@
-//! What is promised of a key that is held until its job has ended, and of policies of jobs, on a file. More tests of keys,
-//! for every store, are in `tests/scenarios`.
+//! What is promised of a key that is held until its job has ended, on a file. More tests of keys, for every store, are
+//! in `tests/scenarios`.
 
 use tickwheel_jobs::rusqlite::Connection;
-use tickwheel_jobs::{
-    Durability, Fail, GroupError, InsertErrorKind, JobId, Jobs, NewJob, Retry, StoreError, Until,
-};
+use tickwheel_jobs::{Durability, GroupError, InsertErrorKind, JobId, NewJob, StoreError, Until};
 
 use super::scenarios::holding;
 use super::support::*;
@@ -24,18 +22,16 @@ fn keyed(order: u64) -> NewJob<Close> {
 fn key_is_held_over_interruptions_until_the_job_is_dead() {
     let (_folder, path) = file();
     let first = {
-        let client = Jobs::open(&path).unwrap().client().unwrap();
+        let client = client(&path);
         client.insert_job(held(1).at(HOUR)).unwrap().id
     };
     for n in 1..=5 {
-        let conn = Connection::open(&path).unwrap();
-        let claim = "INSERT INTO tickwheel_claim (ids) VALUES (?1)";
-        conn.execute(claim, [first.to_u128().to_be_bytes()]).unwrap();
-        let client = Jobs::open(&path).unwrap().client().unwrap();
+        claimed(&path, &[first]);
+        let client = client(&path);
         assert_eq!(client.insert_job(keyed(2)).unwrap().id, first, "as if it ran");
         drop(client);
         // The process that claimed it is gone.
-        let builder = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(()));
+        let builder = open(&path).handle(|_: Close, _| Ok(()));
         let (jobs, driver) = builder.manual().unwrap();
         driver.advance(MS);
         let inserted = jobs.insert_job(keyed(3).if_absent()).unwrap();
@@ -44,38 +40,14 @@ fn key_is_held_over_interruptions_until_the_job_is_dead() {
     }
 }
 
-/// P6: The policy that was given with a job is stored with it. A job without one stores none.
-#[test]
-fn policy_of_a_job_survives_a_restart() {
-    let (_folder, path) = file();
-    {
-        let (jobs, _driver) =
-            Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
-        let own = NewJob::new(close(1)).at(SECOND).retry(Retry::fixed(SECOND).max_retries(1));
-        jobs.insert_job(own).unwrap();
-        jobs.insert(SECOND, close(2)).unwrap();
-        jobs.keyed("order-3").insert(SECOND, close(3)).unwrap();
-    }
-    let conn = Connection::open(&path).unwrap();
-    let count = "SELECT count(*) FROM tickwheel_job WHERE extra IS NOT NULL";
-    assert_eq!(conn.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 1);
-    drop(conn);
-    let builder = Jobs::open(&path).unwrap().retry(Retry::never());
-    let (jobs, driver) =
-        builder.handle(|_: Close, _| Err(Fail::from(StoreError::Full))).manual().unwrap();
-    driver.advance(2 * SECOND);
-    assert_eq!(jobs.count().unwrap().dead, 3);
-    assert_eq!(jobs.stats().started, 4);
-}
-
-/// P14: A transaction of the caller sees a held key as the process does that runs the job. At `Buffered` an insert under
-/// a key waits for its answer, so no job is dropped silently. So does a new member of a group, beyond the first commit of
-/// 256 members as well.
+/// P14: A transaction of the caller sees a held key as the process does that runs the job. At `Buffered` an insert
+/// under a key waits for its answer, so no job is dropped silently. So does a new member of a group, beyond the first
+/// commit of 256 members as well.
 #[test]
 fn key_that_is_held_is_seen_by_a_transaction_and_a_buffered_insert() {
     let (_folder, path) = file();
     let (handler, starts, let_go) = holding(|job: &Close| job.order == 1);
-    let builder = Jobs::open(&path).unwrap().durability(Durability::Buffered);
+    let builder = open(&path).durability(Durability::Buffered);
     let jobs = builder.handle(handler).start().unwrap();
     let first = jobs.insert_job(held(1).at(MS)).unwrap().id;
     starts.recv_timeout(LONG).unwrap();

@@ -1,6 +1,6 @@
 //! Limits of a file: their number, and a restart.
 
-use tickwheel_jobs::{Jobs, Limit, StoreError};
+use tickwheel_jobs::{Limit, StoreError};
 
 use super::support::*;
 use crate::scenarios::limits::{Charge, charge, noted};
@@ -9,7 +9,7 @@ use crate::scenarios::limits::{Charge, charge, noted};
 #[test]
 fn number_of_scopes_with_a_limit_has_a_bound() {
     let (_folder, path) = file();
-    let (jobs, _driver, _) = noted(Jobs::open(&path).unwrap());
+    let (jobs, _driver, _) = noted(open(&path));
     let mut file = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
     let transaction = file.transaction().unwrap();
     for n in 0..10_000 {
@@ -33,7 +33,7 @@ fn number_of_scopes_with_a_limit_has_a_bound() {
 #[test]
 fn lanes_are_found_again_after_a_restart() {
     let (_folder, path) = file();
-    let open = || Jobs::open(&path).unwrap();
+    let open = || open(&path);
     {
         let (jobs, driver, ran) = noted(open());
         jobs.kind::<Charge>().limit(Limit::running(1)).unwrap();
@@ -55,14 +55,14 @@ fn lanes_are_found_again_after_a_restart() {
 #[test]
 fn unreadable_row_holds_back_no_job_of_a_partition() {
     let (_folder, path) = file();
-    let client = Jobs::open(&path).unwrap().client().unwrap();
+    let client = client(&path);
     client.insert(std::time::Duration::ZERO, charge("first")).unwrap();
     client.insert_batch((0..1_500).map(|_| (MS, charge("acme")))).unwrap();
     let conn = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
     let spoiled = conn.execute("UPDATE tickwheel_job SET part = X'ff' WHERE part = 'first'", []);
     assert_eq!(spoiled.unwrap(), 1);
     drop((conn, client));
-    let (_jobs, driver, ran) = noted(Jobs::open(&path).unwrap());
+    let (_jobs, driver, ran) = noted(open(&path));
     for _ in 0..5 {
         driver.advance(SECOND);
     }

@@ -2,15 +2,15 @@
 //! meets a busy file.
 
 use tickwheel_jobs::rusqlite::Connection;
-use tickwheel_jobs::{BulkCounts, Fail, JobState, Jobs, Keep, Run, StoreError};
+use tickwheel_jobs::{BulkCounts, StoreError};
 
 use super::support::*;
 
 /// P81: A page holds about 1 MiB of payloads at most. It held 256 payloads of any size.
 #[test]
 fn page_of_large_payloads_is_short_and_the_list_is_complete() {
-    let folder = tempfile::tempdir().unwrap();
-    let builder = Jobs::open(folder.path().join("jobs.db")).unwrap();
+    let (_folder, path) = file();
+    let builder = open(&path);
     let dies = |_: Push, _: &tickwheel_jobs::Run| Err(tickwheel_jobs::Fail::dead("no"));
     let (jobs, driver) = builder.handle(dies).manual().unwrap();
     let large = || Push { to: "Ada!".repeat(64 << 10) };
@@ -35,8 +35,8 @@ fn page_of_large_payloads_is_short_and_the_list_is_complete() {
 #[test]
 fn list_of_a_full_hour_shows_each_job_once_while_others_move() {
     const JOBS: u64 = 9000;
-    let folder = tempfile::tempdir().unwrap();
-    let builder = Jobs::open(folder.path().join("jobs.db")).unwrap();
+    let (_folder, path) = file();
+    let builder = open(&path);
     let (jobs, driver) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
     let start = driver.wall_now() + 5 * HOUR;
     // The latest first, so that all others lie in the table of later hours.
@@ -77,7 +77,7 @@ fn number_out_of_range_in_the_file_is_reported_as_damage() {
     ];
     for wrong in wrong {
         let (_folder, path) = file();
-        let builder = Jobs::open(&path).unwrap();
+        let builder = open(&path);
         let (jobs, driver) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
         jobs.insert(HOUR, close(1)).unwrap();
         let conn = Connection::open(&path).unwrap();
@@ -89,35 +89,13 @@ fn number_out_of_range_in_the_file_is_reported_as_damage() {
     }
 }
 
-/// `Pages::state` only leaves jobs out: a list of dead jobs has no completed ones, and two states have nothing in
-/// common.
-#[test]
-fn state_of_a_list_only_leaves_jobs_out() {
-    on_each_store(|builder| {
-        let handler = |job: Close, _: &Run| match job.order {
-            1 => Err(Fail::dead("no")),
-            _ => Ok(()),
-        };
-        let (jobs, driver) = builder.handle(handler).manual().unwrap();
-        jobs.kind::<Close>().keep_completed(Keep::last(9)).unwrap();
-        jobs.insert_batch([1, 2].map(|order| (MS, close(order)))).unwrap();
-        assert_eq!(driver.advance(SECOND), 2);
-        let (dead, done) = (JobState::Dead, JobState::Completed);
-        assert_eq!((jobs.dead().count(), jobs.ended().count()), (1, 2));
-        assert_eq!((jobs.dead().state(dead).count(), jobs.dead().state(done).count()), (1, 0));
-        assert_eq!((jobs.ended().state(dead).count(), jobs.ended().state(done).count()), (1, 1));
-        assert_eq!(jobs.ended().state(done).state(dead).count(), 0);
-        assert_eq!(jobs.ended().state(JobState::Pending).count(), 0);
-    });
-}
-
 /// P63: A bulk verb that fails in the middle keeps its place: the next call makes the same step again, and no job is
 /// left out or counted twice.
 #[test]
 fn bulk_that_fails_goes_on_from_the_same_job() {
     let numbers = |counts: BulkCounts| (counts.seen, counts.changed);
     let (_folder, path) = file();
-    let builder = Jobs::open(&path).unwrap().call_timeout(50 * MS);
+    let builder = open(&path).call_timeout(50 * MS);
     let jobs = builder.client().unwrap();
     let inserted = || jobs.insert_batch((0..600).map(|n| (HOUR, close(n)))).is_ok();
     wait_until("the jobs are stored", inserted);

@@ -68,9 +68,9 @@ fn wait_that_begins_while_the_clock_moves_ends_at_its_limit() {
 fn wait_on_a_manual_clock_finds_the_end_of_another_process() {
     hook::set(at);
     let (_folder, path) = file();
-    let builder = Jobs::open(&path).unwrap().call_timeout(50 * MS).handle(|_: Close, _| Ok(()));
+    let builder = open(&path).call_timeout(50 * MS).handle(|_: Close, _| Ok(()));
     let (jobs, _driver) = builder.manual().unwrap();
-    let other = Jobs::open(&path).unwrap().client().unwrap();
+    let other = client(&path);
     let id = jobs.insert(HOUR, close(1)).unwrap();
     BEFORE_WAIT.set(Some(Box::new(move || {
         let cancels = move || assert_eq!(other.cancel(id), Ok(Cancel::Cancelled));
@@ -107,10 +107,6 @@ fn now() -> Instant {
     Instant::now()
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
-}
-
 /// P56: A caller that is alone makes most of its steps itself, at each durability. A future, a handler and a caller of
 /// a large batch make none.
 #[test]
@@ -143,7 +139,10 @@ fn caller_that_is_alone_makes_its_own_steps() {
             let calls = || {
                 (0..20).for_each(|n| {
                     assert_eq!(
-                        block_on(jobs.asynchronous().cancel(id)).unwrap().is_cancelled(),
+                        one_thread()
+                            .block_on(jobs.asynchronous().cancel(id))
+                            .unwrap()
+                            .is_cancelled(),
                         n == 0
                     )
                 })
@@ -322,7 +321,7 @@ fn impatient(path: &std::path::Path) -> (Jobs, mpsc::Receiver<(bool, bool)>) {
     let slot: Arc<std::sync::Mutex<Option<Client>>> = Arc::default();
     let (told, events) = mpsc::channel();
     let (its, caller) = (Arc::clone(&slot), thread::current().id());
-    let builder: Builder = Jobs::open(path).unwrap().durability(Durability::Written);
+    let builder: Builder = open(path).durability(Durability::Written);
     let jobs = builder
         .call_timeout(300 * MS)
         .retry(Retry::never())
@@ -371,7 +370,7 @@ fn step_of_a_caller_on_a_busy_file_ends_at_its_limit() {
 #[test]
 fn shutdown_ends_the_wait_of_a_caller_on_a_busy_file() {
     let (_folder, path) = file();
-    let builder = Jobs::open(&path).unwrap().durability(Durability::Written).call_timeout(LONG);
+    let builder = open(&path).durability(Durability::Written).call_timeout(LONG);
     let jobs = builder.handle(|_: Close, _| Ok(())).start().unwrap();
     let client = jobs.client();
     let id = jobs.insert(HOUR, close(1)).unwrap();
@@ -398,7 +397,7 @@ fn callers_that_come_and_go_lose_nothing() {
         }
         let delay = u32::try_from(n % 5).unwrap() * 20 * MS;
         match n % 7 {
-            0 => block_on(jobs.asynchronous().insert(delay, close(n))).unwrap(),
+            0 => one_thread().block_on(jobs.asynchronous().insert(delay, close(n))).unwrap(),
             _ => jobs.insert(delay, close(n)).unwrap(),
         }
     });

@@ -5,7 +5,6 @@ mod asked;
 mod async_calls;
 mod bad_input;
 mod batches;
-mod cancel;
 mod crossing;
 mod docs;
 mod end_in;

@@ -1,6 +1,5 @@
 //! The metrics of a queue: what they count, and what may stand in their labels.
 
-use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::{JobByHand, Jobs, Limit};
@@ -172,34 +171,5 @@ fn longest_run_is_measured_while_it_lasts() {
     drop(release);
     wait_until("the run is over", || value("running") == 0.0);
     assert_eq!(value("longest_run_seconds"), 0.0);
-    jobs.shutdown().unwrap();
-}
-
-/// P83: A job that was claimed when its process ended counts as interrupted in the process that finds it.
-#[test]
-fn interruptions_are_counted_by_the_process_that_finds_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
-    let (copy, copied) = (folder.path().join("copy.db"), mpsc::channel());
-    let (at, to) = (path.clone(), copy.clone());
-    let handler = move |_: Close, _: &tickwheel_jobs::Run| {
-        // What a crash would leave.
-        for end in ["", "-wal"] {
-            let name = |path: &std::path::Path| format!("{}{end}", path.display());
-            std::fs::copy(name(&at), name(&to))?;
-        }
-        Ok(copied.0.send(())?)
-    };
-    let jobs = Jobs::open(&path).unwrap().handle(handler).start().unwrap();
-    jobs.insert(Duration::ZERO, close(1)).unwrap();
-    copied.1.recv_timeout(LONG).unwrap();
-    assert_eq!(jobs.stats().interruptions, 0);
-    jobs.shutdown().unwrap();
-    let handled = Jobs::open(&copy).unwrap().handle(|_: Close, _| Ok(()));
-    let (jobs, driver) = handled.manual().unwrap();
-    driver.advance(SECOND);
-    assert_eq!((jobs.stats().interruptions, jobs.stats().completed), (1, 1));
-    let found = Samples::of("default", &jobs.metrics().unwrap().to_string());
-    assert_eq!(found.labelled("interruptions_total", ""), 1.0);
     jobs.shutdown().unwrap();
 }

@@ -1,19 +1,12 @@
 //! Transactions of the caller's: a job as a statement, and what stands in the way of a write.
-
-use std::path::Path;
-use std::sync::mpsc;
 use std::time::{Instant, SystemTime};
 
 use tickwheel_jobs::rusqlite::{Connection, Error, ErrorCode, TransactionBehavior, ffi};
 use tickwheel_jobs::{
-    Client, HistoryEntry, InsertErrorKind, Jobs, NewJob, OpenError, Statement, Step, StoreError,
+    HistoryEntry, InsertErrorKind, Jobs, NewJob, OpenError, Statement, Step, StoreError,
 };
 
 use super::support::*;
-
-fn client(path: &Path) -> Client {
-    Jobs::open(path).unwrap().client().unwrap()
-}
 
 fn leave(conn: &Connection, statement: &Statement) -> Result<usize, Error> {
     conn.execute(statement.sql(), [statement.parameter()])
@@ -24,7 +17,7 @@ fn leave(conn: &Connection, statement: &Statement) -> Result<usize, Error> {
 #[test]
 fn outbox_statement_stores_its_job_with_the_commit() {
     let (_folder, path) = file();
-    let (jobs, receiver) = closing(Jobs::open(&path).unwrap());
+    let (jobs, receiver) = closing(open(&path));
     let mut shop = Connection::open(&path).unwrap();
     shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").unwrap();
 
@@ -46,7 +39,7 @@ fn outbox_statement_stores_its_job_with_the_commit() {
     assert_eq!(jobs.get(later.id()).unwrap(), None, "it is not committed");
     transaction.commit().unwrap();
     assert_eq!(jobs.get(later.id()).unwrap().unwrap().job::<Close>().unwrap(), close(2));
-    jobs.nudge();
+    // A poll finds the job, without a nudge.
     assert_eq!(receiver.recv_timeout(LONG), Ok(4));
     wait_until("the job is done", || jobs.get(now.id()).unwrap().is_none());
     assert!(jobs.cancel(next.id()).unwrap().is_cancelled());
@@ -54,18 +47,6 @@ fn outbox_statement_stores_its_job_with_the_commit() {
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
     assert!(receiver.try_recv().is_err(), "what was rolled back never ran");
-}
-
-/// P70: The process that runs the jobs finds the job of a statement by a poll, without a nudge.
-#[test]
-fn outbox_job_is_found_within_about_a_second() {
-    let (_folder, path) = file();
-    let (sender, receiver) = mpsc::channel();
-    let jobs = Jobs::open(&path).unwrap().handle(move |job: Close, _| Ok(sender.send(job.order)?));
-    let jobs = jobs.start().unwrap();
-    leave(&Connection::open(&path).unwrap(), &jobs.statement((MS, close(7))).unwrap()).unwrap();
-    assert_eq!(receiver.recv_timeout(LONG), Ok(7));
-    jobs.check().unwrap();
 }
 
 /// P71: A statement that is executed twice stores one job. Jobs that were left while no process ran the jobs are
@@ -146,7 +127,7 @@ fn outbox_statement_is_refused_by_other_files_and_versions() {
     assert!(refused.contains("made_for_this_file"), "{refused}");
     shop.execute("UPDATE tickwheel_meta SET value = value - 1 WHERE name = 'version'", []).unwrap();
 
-    let mail = Jobs::open(&path).unwrap().queue("mail").client().unwrap();
+    let mail = open(&path).queue("mail").client().unwrap();
     leave(&shop, &mail.statement((HOUR, close(2))).unwrap()).unwrap();
     assert_eq!((mail.count().unwrap().pending, client(&path).count().unwrap().pending), (1, 0));
 
@@ -186,7 +167,7 @@ fn outbox_row_that_is_no_job_stays_and_blocks_no_other() {
 fn insert_beside_an_own_open_transaction_names_insert_in() {
     let (_folder, path) = file();
     let patience = 100 * MS;
-    let builder = || Jobs::open(&path).unwrap().call_timeout(patience).handle(|_: Close, _| Ok(()));
+    let builder = || open(&path).call_timeout(patience).handle(|_: Close, _| Ok(()));
     let is_told = |refused: StoreError| {
         assert_eq!(refused, StoreError::Busy);
         assert!(refused.to_string().contains("insert_in"), "{refused}");
@@ -223,7 +204,7 @@ fn start_waits_for_a_writer_no_longer_than_the_call_timeout() {
     let shop = Connection::open(&path).unwrap();
     shop.execute_batch("BEGIN IMMEDIATE").unwrap();
     let since = Instant::now();
-    let builder = Jobs::open(&path).unwrap().call_timeout(100 * MS).handle(|_: Close, _| Ok(()));
+    let builder = open(&path).call_timeout(100 * MS).handle(|_: Close, _| Ok(()));
     match builder.start() {
         Err(OpenError::Store(StoreError::Busy) | OpenError::InUse { .. }) => {}
         other => panic!("{:?}", other.map(|_| ())),
@@ -290,7 +271,7 @@ fn an_sqlite_that_may_lose_commits_is_refused() {
 #[test]
 fn history_counts_the_job_of_a_statement_once() {
     let (_folder, path) = file();
-    let jobs = Jobs::open(&path).unwrap().client().unwrap();
+    let jobs = client(&path);
     let mut shop = Connection::open(&path).unwrap();
     let statement = jobs.statement((HOUR, close(1))).unwrap();
     let transaction = shop.transaction().unwrap();

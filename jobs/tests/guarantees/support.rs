@@ -1,13 +1,15 @@
 //! Jobs, stores and places for tests.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
-use tickwheel_jobs::{Builder, Driver, Fail, Job, JobId, Jobs, Run};
+use tickwheel_jobs::rusqlite::Connection;
+use tickwheel_jobs::{Builder, Client, Driver, Fail, Job, JobId, Jobs, OpenError, Run};
+use tokio::runtime::Runtime;
 
 use crate::scenarios::Store;
 
@@ -47,6 +49,23 @@ pub(crate) fn file() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
+/// Returns a builder of jobs on a file.
+pub(crate) fn open(path: &Path) -> Builder {
+    Jobs::open(path).unwrap()
+}
+
+/// Returns a client of the jobs on a file, as another process has it.
+pub(crate) fn client(path: &Path) -> Client {
+    open(path).client().unwrap()
+}
+
+/// Writes into a file that a process had claimed these jobs, in this order, when it ended.
+pub(crate) fn claimed(path: &Path, ids: &[JobId]) {
+    let ids: Vec<u8> = ids.iter().flat_map(|id| id.to_u128().to_be_bytes()).collect();
+    let claim = "INSERT INTO tickwheel_claim (ids) VALUES (?1)";
+    Connection::open(path).unwrap().execute(claim, [ids]).unwrap();
+}
+
 /// What ran, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u64>>>);
@@ -64,15 +83,15 @@ impl Log {
 /// Runs a test on each store: the builder is fresh each time.
 pub(crate) fn on_each_store(test: impl Fn(Builder)) {
     test(Jobs::memory());
-    let folder = tempfile::tempdir().unwrap();
-    test(Jobs::open(folder.path().join("jobs.db")).unwrap());
+    let (_folder, path) = file();
+    test(open(&path));
 }
 
 /// Runs a test in memory, and on a file that it may open again.
 pub(crate) fn on_stores(test: impl Fn(&Store)) {
     test(&Store { open: &Jobs::memory, keeps: false, claims_ahead: true });
     let (_folder, path) = file();
-    test(&Store { open: &|| Jobs::open(&path).unwrap(), keeps: true, claims_ahead: true });
+    test(&Store { open: &|| open(&path), keeps: true, claims_ahead: true });
 }
 
 /// Runs a test on each store, on a manual clock, with a handler that notes which order it closes.
@@ -90,6 +109,25 @@ pub(crate) fn on_manual(test: impl Fn(&Jobs, &Driver, &Log)) {
         test(&jobs, &driver, &log);
         jobs.check().unwrap();
     });
+}
+
+/// Returns a runtime with so many threads of its own.
+pub(crate) fn runtime(threads: usize) -> Runtime {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(threads).enable_time().build().unwrap()
+}
+
+/// Returns a runtime on the thread that blocks on it.
+pub(crate) fn one_thread() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+}
+
+/// Returns why a builder is refused.
+pub(crate) fn config_error(builder: Builder) -> String {
+    match builder.start() {
+        Err(OpenError::Config(reason)) => reason,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Starts jobs that say which orders they close.

@@ -125,9 +125,7 @@ mod futures {
     /// one thread and on one with more.
     #[test]
     fn driver_waits_for_handlers_that_are_futures() {
-        let one = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let two = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-        for runtime in [one, two] {
+        for runtime in [one_thread(), runtime(2)] {
             on_each_store(|builder| {
                 let (jobs, driver, ended) = chained(builder, runtime.handle());
                 jobs.insert(HOUR, close(5)).unwrap();
@@ -143,7 +141,7 @@ mod futures {
     /// After `wait_idle` the effects of all futures that were under way are there.
     #[test]
     fn driver_that_is_idle_has_no_future_under_way() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+        let runtime = runtime(2);
         on_each_store(|builder| {
             let (jobs, driver, _) = chained(builder, runtime.handle());
             jobs.insert(HOUR, close(0)).unwrap();
@@ -284,8 +282,7 @@ fn future_waits_for_the_clock_of_the_driver() {
     let builder = Jobs::memory().call_timeout(SECOND / 5).handle(doubles);
     let (jobs, driver) = builder.manual().unwrap();
     let jobs = jobs.asynchronous();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async {
+    one_thread().block_on(async {
         let moves = async { driver.advance_async(SECOND).await };
         let (called, runs) = tokio::join!(jobs.call::<_, u64>(close(21), 24 * HOUR), moves);
         assert_eq!((called, runs), (Ok(42), 1));
@@ -294,15 +291,16 @@ fn future_waits_for_the_clock_of_the_driver() {
     });
 }
 
-/// A test compares the result of a handler with the expected one in one line.
+/// A test compares the result of a handler with the expected one in one line. A failure that `?` passes on stays what
+/// it was.
 #[test]
 fn failures_of_handlers_can_be_compared() {
     fn handler(job: Close, _: &Run) -> Result<(), Fail> {
         match job.order {
-            0 => Err(Fail::snooze(SECOND)),
-            1 => Err(Fail::after(SECOND, "busy")),
+            0 => Err(Fail::snooze(SECOND))?,
+            1 => Err(Fail::after(SECOND, "busy"))?,
             2 => Err(std::io::Error::other("no such user"))?,
-            _ => Err(Fail::dead("no such user")),
+            _ => Err(Fail::dead("no such user"))?,
         }
     }
     let (jobs, _driver) = Jobs::memory().handle(handler).manual().unwrap();

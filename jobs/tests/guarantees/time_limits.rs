@@ -5,8 +5,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use tickwheel_jobs::{
-    Builder, Cancel, Client, Driver, Event, Fail, JobState, Jobs, OpenError, Outcome, Retry, Run,
-    StopReason,
+    Builder, Cancel, Client, Driver, Event, Fail, JobState, Jobs, Outcome, Retry, Run, StopReason,
 };
 
 use super::run_reports::Reports;
@@ -109,29 +108,6 @@ fn run_past_its_limit_and_grace_has_failed_and_its_end_is_refused() {
         assert_eq!(reports.outcomes(), [Outcome::Retried, Outcome::Completed]);
         assert_eq!((jobs.stats().failed, jobs.stats().completed), (1, 1));
         reports.check();
-        jobs.check().unwrap();
-    });
-}
-
-/// P35: A run that was given up keeps its slot: with one slot no other job starts until its handler returns.
-#[test]
-fn run_past_its_limit_keeps_its_slot_until_it_returns() {
-    on_each_store(|builder| {
-        let log = Log::default();
-        let noted = log.clone();
-        let (jobs, slot) = manual(builder.max_in_flight(1), move |job, _, driver, _| {
-            noted.add(job.order);
-            if job.order == 1 {
-                assert_eq!(driver.advance(LIMIT + GRACE + 60 * SECOND), 0);
-                noted.add(10);
-            }
-            Ok(())
-        });
-        let driver = &slot.get().unwrap().0;
-        jobs.insert(SECOND, close(1)).unwrap();
-        jobs.insert(2 * SECOND, close(2)).unwrap();
-        assert_eq!(driver.advance(SECOND), 2);
-        assert_eq!(log.get(), [1, 10, 2]);
         jobs.check().unwrap();
     });
 }
@@ -254,37 +230,17 @@ fn time_limit_in_real_time_ends_a_run_whose_handler_goes_on() {
     });
 }
 
-/// P35: A run within its limit is not disturbed, however many of its kind have run before.
-#[test]
-fn run_within_its_limit_is_not_disturbed() {
-    on_each_store(|builder| {
-        let (jobs, slot) = manual(builder.max_in_flight(4), |_, run, driver, _| {
-            driver.advance(MS);
-            assert!(!run.is_cancelled());
-            Ok(())
-        });
-        jobs.insert_batch((0..50).map(|n| (SECOND * n, close(n.into())))).unwrap();
-        slot.get().unwrap().0.advance(HOUR);
-        let stats = jobs.stats();
-        assert_eq!((stats.completed, stats.failed, stats.in_flight), (50, 0, 0));
-    });
-}
-
 /// P35: The start refuses a limit of zero, and a limit for a kind without a handler.
 #[test]
 fn time_limit_of_zero_or_without_a_handler_is_refused() {
-    let refused = |builder: Builder| match builder.start() {
-        Err(OpenError::Config(reason)) => reason,
-        other => panic!("{other:?}"),
-    };
     on_each_store(|builder| {
         let handled = builder.handle(|_: Close, _| Ok(()));
-        let reason = refused(handled.time_limit::<Close>(Duration::ZERO));
+        let reason = config_error(handled.time_limit::<Close>(Duration::ZERO));
         assert!(reason.starts_with("time_limit(0)") && reason.contains("close-order"), "{reason}");
     });
     on_each_store(|builder| {
         let handled = builder.handle(|_: Close, _| Ok(()));
-        let reason = refused(handled.time_limit::<Push>(SECOND));
+        let reason = config_error(handled.time_limit::<Push>(SECOND));
         assert!(reason.contains("no handler") && reason.contains("push"), "{reason}");
     });
     on_each_store(|builder| {
@@ -300,11 +256,7 @@ fn time_limit_of_zero_or_without_a_handler_is_refused() {
 #[cfg(feature = "tokio")]
 #[test]
 fn time_limit_wakes_a_future_that_waits_for_it() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = runtime(1);
     let waits = |_: Close, run: Run| async move {
         run.cancelled().await;
         assert_eq!(run.stop_reason(), Some(StopReason::TimeLimit));

@@ -55,8 +55,8 @@ fn cancels_of_a_batch_have_an_answer_each() {
     });
 }
 
-/// P11, P12: A batch of cancels takes jobs that are claimed and have not started, by id and by key. It asks jobs that
-/// run to stop.
+/// P11, P12, P13: A job that is claimed and has not started is cancelled and moved: alone, and in a batch of cancels by
+/// id and by key. A batch asks jobs that run to stop.
 #[test]
 fn cancels_of_a_batch_reach_claimed_jobs() {
     on_stores(|store| {
@@ -71,17 +71,20 @@ fn cancels_of_a_batch_reach_claimed_jobs() {
         jobs.insert_job(NewJob::new(Mail(0)).at(SECOND).key("running")).unwrap();
         assert_eq!(driver.advance(SECOND), 1);
         let by_key = |n| NewJob::new(Mail(n)).at(SECOND).key(format!("order-{n}"));
-        let ids = jobs.insert_batch([1, 2, 3].map(by_key)).unwrap();
-        // On a file all three are claimed 50 ms before their time.
+        let ids = jobs.insert_batch([1, 2, 3, 4, 5].map(by_key)).unwrap();
+        // On a file all of them are claimed 50 ms before their time.
         assert_eq!(driver.advance(SECOND - MS), 0);
-        assert_eq!(jobs.stats().in_flight, if store.claims_ahead { 3 } else { 0 });
+        assert_eq!(jobs.stats().in_flight, if store.claims_ahead { 5 } else { 0 });
+        assert_eq!(jobs.cancel(ids[3]), Ok(Cancel::Cancelled));
+        assert_eq!(jobs.cancel(ids[3]), Ok(Cancel::Gone));
+        assert_eq!(jobs.reschedule(ids[4], 2 * HOUR), Ok(true));
         assert_eq!(jobs.cancel_batch(&ids[..1]), Ok(vec![Cancel::Cancelled]));
         assert_eq!(
             jobs.cancel_keys(["order-1", "order-2", "order-3"]),
             Ok(vec![false, true, true])
         );
         assert_eq!(driver.advance(HOUR), 0);
-        assert_eq!(jobs.count().unwrap().pending, 0);
+        assert_eq!(jobs.count().unwrap().pending, 1);
         jobs.check().unwrap();
     });
 }
@@ -495,7 +498,8 @@ fn bulk_changes_no_more_jobs_than_it_was_told() {
     });
 }
 
-/// P93: For each filter, the list, the number and the bulk are about the same jobs.
+/// P93: For each filter, the list, the number and the bulk are about the same jobs. A key that no job can have is an
+/// error of all three.
 #[test]
 fn filter_means_the_same_jobs_in_a_list_a_number_and_a_bulk() {
     on_stores(|store| {
@@ -545,6 +549,11 @@ fn filter_means_the_same_jobs_in_a_list_a_number_and_a_bulk() {
             assert_eq!(counts.seen, 0, "{filter}");
         }
         assert_eq!(jobs.dead().filter(|job| job.state == JobState::Dead).count(), 3);
+        let long = filter(pending, &|it| it.key = Some("x".repeat(300)));
+        assert!(view.jobs(&long, None, 9).is_err() && view.count(&long).is_err());
+        assert!(view.matching(&long).cancel_all().unwrap().run().is_err());
+        let short = filter(ListState::Retrying, &|it| it.key = Some("ann".to_owned()));
+        assert!(view.jobs(&short, None, 9).unwrap().searched.is_none());
         // A page is as long as it may be, if it is asked for more.
         let all = view.jobs(&JobFilter::new(pending), None, usize::MAX).unwrap();
         assert_eq!((all.rows.len(), all.next), (6, None));
@@ -576,21 +585,5 @@ fn running_job_is_found_by_its_key() {
         jobs.insert_job(new).unwrap();
         run_all(&driver);
         assert_eq!(found.lock().unwrap().take(), Some((1, Number::exactly(1), 1)));
-    });
-}
-
-/// P93: A key that no job can have is an error of the list, of the number and of the bulk.
-#[test]
-fn key_that_no_job_can_have_is_an_error_of_list_number_and_bulk() {
-    on_stores(|store| {
-        let (jobs, _driver) = manual(store.open());
-        let view = View::new(jobs.client());
-        let mut long = JobFilter::new(ListState::Pending);
-        long.key = Some("x".repeat(300));
-        assert!(view.jobs(&long, None, 9).is_err() && view.count(&long).is_err());
-        assert!(view.matching(&long).cancel_all().unwrap().run().is_err());
-        let mut short = JobFilter::new(ListState::Retrying);
-        short.key = Some("ann".to_owned());
-        assert!(view.jobs(&short, None, 9).unwrap().searched.is_none());
     });
 }

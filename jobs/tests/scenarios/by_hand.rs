@@ -1,5 +1,5 @@
-//! What is promised of the settings that an operator changes (a hold, the kept jobs, a head start, a pause), and of a job
-//! that an operator inserts, for every store.
+//! What is promised of the settings that an operator changes (a hold, the kept jobs, a head start, a pause), and of a
+//! job that an operator inserts, for every store.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tickwheel_jobs::{
     StoreError,
 };
 
-use super::{HOUR, MINUTE, MS, Mail, SECOND, asker, manual, run_all};
+use super::{HOUR, MINUTE, MS, Mail, SECOND, asker, manual, run_for};
 use crate::support::on_stores;
 
 /// Changes a setting, more for a greater number. Zero is the state without the setting.
@@ -112,8 +112,7 @@ fn dry_run_of_an_insert_looks_at_the_key() {
         assert!(insert(|job| job.key = Some("other".to_owned())).is_ok());
         assert_eq!(insert(|job| job.id = Some(JobId::named("first"))), Ok(id));
         assert_eq!(jobs.pending().map(|job| job.id).collect::<Vec<_>>(), [id]);
-        driver.advance(HOUR);
-        run_all(&driver);
+        run_for(&driver, HOUR);
         assert!(insert(|_| ()).is_ok());
     });
 }

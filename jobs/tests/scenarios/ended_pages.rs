@@ -1,14 +1,12 @@
 //! Pages of jobs that have ended.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Fail, Job, JobInfo, Keep, Retry};
 
+use super::MS;
 use crate::support::on_stores;
-
-const MS: Duration = Duration::from_millis(1);
 
 /// So large that a page has nine of them at most.
 #[derive(Serialize, Deserialize)]

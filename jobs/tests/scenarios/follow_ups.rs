@@ -9,7 +9,7 @@ use tickwheel_jobs::{
     Retry, Run, Step, StoreError, TestRun, Until,
 };
 
-use super::{Charge, DAY, LONG, MS, Mail, SECOND, Store, run_all};
+use super::{Charge, DAY, LONG, MS, Mail, SECOND, Store, run_for};
 use crate::support::on_stores;
 
 /// How the run of a [`Chain`] ends.
@@ -76,18 +76,15 @@ fn follow_ups_are_stored_if_and_when_their_run_ends_well() {
         let ends = [Ends::Dead, Ends::Snoozed, Ends::Panicked, Ends::Cancelled];
         for (n, ends) in (0..).zip(ends) {
             jobs.insert(Duration::ZERO, Chain(n, ends)).unwrap();
-            driver.advance(MS);
-            run_all(&driver);
+            run_for(&driver, MS);
         }
         assert_eq!((sent.lock().unwrap().clone(), inserted(&jobs)), (Vec::new(), 4));
         jobs.insert(Duration::ZERO, Chain(10, Ends::Well)).unwrap();
         jobs.insert(Duration::ZERO, Chain(11, Ends::CancelledTooLate)).unwrap();
         jobs.insert(MS, Chain(12, Ends::SecondTime)).unwrap();
-        driver.advance(2 * MS);
-        run_all(&driver);
+        run_for(&driver, 2 * MS);
         assert_eq!(sent.lock().unwrap().clone(), [10, 11]);
-        driver.advance(2 * SECOND);
-        run_all(&driver);
+        run_for(&driver, 2 * SECOND);
         assert_eq!((sent.lock().unwrap().clone(), inserted(&jobs)), (vec![10, 11, 12], 10));
         let metrics = jobs.metrics().unwrap().to_string();
         let is_of_mails =
@@ -95,8 +92,7 @@ fn follow_ups_are_stored_if_and_when_their_run_ends_well() {
         let of_mails = metrics.lines().find(is_of_mails).unwrap();
         assert!(of_mails.ends_with(" 3"), "{of_mails}");
         jobs.schedule("often", SECOND, Chain(13, Ends::Well)).unwrap();
-        driver.advance(1100 * MS);
-        run_all(&driver);
+        run_for(&driver, 1100 * MS);
         assert_eq!(sent.lock().unwrap().last(), Some(&13));
         jobs.check().unwrap();
     });
@@ -140,8 +136,7 @@ fn follow_ups_beyond_the_limits_are_refused_and_the_others_stay() {
         let (jobs, driver) = store.open().handle(full).manual().unwrap();
         for (cents, follow_ups) in [(1, 255), (2, 259)] {
             jobs.insert(Duration::ZERO, Charge(cents)).unwrap();
-            driver.advance(MS);
-            run_all(&driver);
+            run_for(&driver, MS);
             assert_eq!(jobs.stats().failed, 0);
             assert_eq!(jobs.count().unwrap().pending, follow_ups);
             let run: Run = late.lock().unwrap().take().unwrap();

@@ -9,7 +9,7 @@ use tickwheel_jobs::{
     Keep, MemberResult, NewJob, Retry, Run, StoreError,
 };
 
-use super::{Charge, DAY, HOUR, MINUTE, MS, SECOND, run_all};
+use super::{Charge, DAY, HOUR, MINUTE, MS, SECOND, run_for};
 use crate::support::on_stores;
 
 /// A member of a group. Its result is a text of this many bytes. With 0 it sets no result.
@@ -71,12 +71,6 @@ fn start(builder: Builder) -> Test {
     Test { jobs, driver, read, healed }
 }
 
-/// Advances until nothing is due.
-fn run(driver: &Driver, by: Duration) {
-    driver.advance(by);
-    run_all(driver);
-}
-
 fn results(client: &Client, id: GroupId) -> Result<Vec<MemberResult>, StoreError> {
     client.group_by_id(id).results().collect()
 }
@@ -106,9 +100,9 @@ fn callback_reads_the_result_of_each_member() {
         let group = group.add_job(NewJob::new(Charge(8)).at(MS).id(old).expires(SECOND));
         let id = group.add_job(new(part(2), late).at(HOUR)).insert().unwrap();
         assert_eq!((results(&jobs, id), keeps(&jobs, id)), (Ok(vec![]), true));
-        run(&driver, MINUTE);
+        run_for(&driver, MINUTE);
         jobs.kind::<Charge>().resume().unwrap();
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         assert!(jobs.cancel(cancelled).unwrap().is_cancelled());
         jobs.delete(dead).unwrap();
         jobs.check().unwrap();
@@ -117,7 +111,7 @@ fn callback_reads_the_result_of_each_member() {
             let other = store.open().client().unwrap();
             assert_eq!(results(&other, id), results(&jobs, id), "another client reads the same");
         }
-        run(&driver, HOUR);
+        run_for(&driver, HOUR);
         let read = read.lock().unwrap().pop().unwrap();
         assert!(read.len() == 8 && read.is_sorted_by_key(|member| member.id), "{read:?}");
         let is = |id, kind: &str, state, result: Option<&str>| {
@@ -138,7 +132,7 @@ fn callback_reads_the_result_of_each_member() {
         assert!(kept.read::<String>().unwrap_err().to_string().contains("does not decode"));
         is(late, "part", JobState::Completed, Some("\"rr\""));
         jobs.check().unwrap();
-        run(&driver, HOUR);
+        run_for(&driver, HOUR);
         assert_eq!((results(&jobs, id), keeps(&jobs, id)), (Err(NONE), false));
         jobs.check().unwrap();
     });
@@ -154,30 +148,30 @@ fn results_stay_until_the_callback_has_run_and_are_those_of_the_last_ends() {
         let fails = |id| NewJob::new(Part { fails: true, ..part(1) }).at(MS).id(id);
         let group = jobs.group().keep_results().add_job(fails(ids[0])).add_job(fails(ids[1]));
         let open = group.then(Whole).open().unwrap();
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         assert_eq!(results(&jobs, open.id()).unwrap().len(), 2);
         assert!(jobs.retry(ids[0]).unwrap());
         let [left] = &results(&jobs, open.id()).unwrap()[..] else { panic!("one is open") };
         assert_eq!((left.id, left.state), (ids[1], JobState::Dead));
         jobs.check().unwrap();
         *healed.lock().unwrap() = [true, false];
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         open.seal().unwrap();
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         let first = read.lock().unwrap().pop().unwrap();
         let states: Vec<_> = ids.iter().map(|id| first.iter().find(|it| it.id == *id)).collect();
         assert_eq!(states[0].unwrap().result.as_deref(), Some(&b"\"r\""[..]));
         assert_eq!(states[1].unwrap().errors.len(), 1);
         assert!(jobs.retry(ids[1]).unwrap());
-        run(&driver, 2 * HOUR);
+        run_for(&driver, 2 * HOUR);
         assert_eq!(results(&jobs, open.id()).unwrap(), first, "the callback is dead");
         let callback = jobs.dead().next().unwrap().id;
         *healed.lock().unwrap() = [true, true];
         assert!(jobs.retry(callback).unwrap());
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         assert_eq!(read.lock().unwrap().pop(), Some(first));
         jobs.check().unwrap();
-        run(&driver, HOUR);
+        run_for(&driver, HOUR);
         assert_eq!(results(&jobs, open.id()), Err(NONE));
         jobs.check().unwrap();
     });
@@ -185,7 +179,7 @@ fn results_stay_until_the_callback_has_run_and_are_those_of_the_last_ends() {
 
 /// Advances until no member is open. A server may find no room for further claims for a moment.
 fn end_all(driver: &Driver, group: &GroupHandle) {
-    run(driver, SECOND);
+    run_for(driver, SECOND);
     for _ in 0..10_000 {
         if group.info().unwrap().unwrap().open == 0 {
             return;
@@ -239,14 +233,14 @@ fn results_of_a_group_without_a_callback_go_with_the_group() {
         end_all(&driver, &open);
         assert_eq!(results(&jobs, other), Err(NONE), "it keeps none");
         assert_eq!(results(&jobs, GroupId::named("unknown")), Err(NONE));
-        run(&driver, 40 * MINUTE);
+        run_for(&driver, 40 * MINUTE);
         assert_eq!(open.results().count(), 2500);
         jobs.check().unwrap();
-        run(&driver, 2 * HOUR);
+        run_for(&driver, 2 * HOUR);
         assert_eq!(jobs.groups().unwrap(), []);
         jobs.check().unwrap();
         let again = jobs.group().keep_results().id(open.id()).add(MS, part(2)).insert().unwrap();
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         assert_eq!(results(&jobs, again).unwrap().len(), 1);
         jobs.check().unwrap();
     });
@@ -268,11 +262,11 @@ fn group_is_forgotten_after_its_last_result() {
                 }
                 open.seal().unwrap();
                 end_all(&driver, &open);
-                run(&driver, SECOND);
+                run_for(&driver, SECOND);
             }
         }
-        run(&driver, 3 * HOUR);
-        run(&driver, HOUR);
+        run_for(&driver, 3 * HOUR);
+        run_for(&driver, HOUR);
         jobs.check().unwrap();
         assert_eq!(jobs.groups().unwrap(), []);
     });
@@ -290,7 +284,7 @@ fn list_that_meets_a_purge_ends_with_an_error() {
         let (mut list, mut items) = (open.results(), open.results());
         assert_eq!(list.next_page().unwrap().len(), 256);
         assert!(items.next().unwrap().is_ok());
-        run(&driver, HOUR);
+        run_for(&driver, HOUR);
         assert_eq!((list.next_page(), keeps(&jobs, open.id())), (Err(NONE), false));
         assert_eq!((items.nth(255), items.next()), (Some(Err(NONE)), None));
     });

@@ -9,7 +9,7 @@ use tickwheel_jobs::{
     InsertErrorKind, InvalidInput, Job, JobId, JobState, Jobs, NewJob, Retry, Run, StoreError,
 };
 
-use super::{DAY, HOUR, MINUTE, MS, Mail, SECOND, Store, run_all};
+use super::{DAY, HOUR, MINUTE, MS, Mail, SECOND, Store, run_all, run_for};
 use crate::support::on_stores;
 
 /// A row of an import. A number above 1,000 fails for good; one above 100 has a follow-up, the row less 100.
@@ -78,42 +78,40 @@ fn refused(error: GroupError) -> StoreError {
     StoreError::Group(error)
 }
 
-/// Advances until nothing is due.
-fn run(driver: &Driver, by: Duration) {
-    driver.advance(by);
-    run_all(driver);
-}
-
 /// P31: The callback comes once, when the last member has ended: completed, dead, cancelled, or replaced under its key.
-/// It sees how many did.
+/// It sees how many did. A member whose insert leaves another job in its place is none.
 #[test]
 fn callback_comes_once_when_every_member_has_ended() {
     on_stores(|store| {
         let (jobs, driver, reports) = start(store);
-        let late = JobId::named("late");
+        let [late, known] = ["late", "known"].map(JobId::named);
+        jobs.keyed("taken").insert(9 * DAY, Mail(1)).unwrap();
+        jobs.insert_job(NewJob::new(Mail(2)).at(9 * DAY).id(known)).unwrap();
         let group = jobs
             .group()
             .add_all([(MS, Row(1)), (MS, Row(2)), (MS, Row(1001))])
             .add_job(NewJob::new(Row(3)).at(DAY).key("three"))
             .add_job(NewJob::new(Row(4)).at(DAY).id(JobId::named("four")))
             .add_job(NewJob::new(Row(5)).at(2 * DAY).id(late))
+            .add_job(NewJob::new(Row(6)).at(MS).key("taken").if_absent())
+            .add_job(NewJob::new(Row(7)).at(MS).id(known))
             .then(Report(7));
         let id = group.insert().unwrap();
         assert_eq!(counts_of(&jobs, id), [6, 6, 0, 0, 0]);
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         assert_eq!(counts_of(&jobs, id), [6, 3, 2, 1, 0]);
         // Replaced by a job that is no member.
         jobs.keyed("three").insert(DAY, Mail(3)).unwrap();
         assert_eq!(jobs.cancel(JobId::named("four")).unwrap(), Cancel::Cancelled);
         assert_eq!(counts_of(&jobs, id), [6, 1, 2, 1, 2]);
-        run(&driver, DAY);
+        run_for(&driver, DAY);
         assert!(came(&reports).is_empty(), "a member is left");
         jobs.check().unwrap();
-        run(&driver, DAY);
+        run_for(&driver, DAY);
         let (number, seen) = reports.lock().unwrap()[0].clone();
         assert_eq!((number, counts(&seen)), (7, [6, 0, 3, 1, 2]));
         assert!(seen.ended.is_some() && seen.is_sealed && !seen.is_cancelled);
-        run(&driver, DAY);
+        run_for(&driver, DAY);
         assert_eq!(came(&reports), [7]);
         assert_eq!(jobs.groups().unwrap().len(), 1);
         jobs.check().unwrap();
@@ -130,7 +128,7 @@ fn callback_is_due_at_once_though_the_clock_was_set_back() {
         jobs.group().add_job(member).then(Report(1)).insert().unwrap();
         driver.set_wall(driver.wall_now() - 3600 * SECOND);
         assert_eq!(jobs.cancel(JobId::named("member")).unwrap(), Cancel::Cancelled);
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         assert_eq!(came(&reports), [1]);
         jobs.check().unwrap();
     });
@@ -144,7 +142,7 @@ fn callback_never_comes_before_the_group_is_sealed() {
         let (jobs, driver, reports) = start(store);
         let open = jobs.group().then(Report(1)).open().unwrap();
         open.add(MS, Row(1)).unwrap();
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         assert_eq!((came(&reports), counts_of(&jobs, open.id())), (vec![], [1, 0, 1, 0, 0]));
         let more = (0..600).map(|n| (DAY, Row(n % 100)));
         assert_eq!(open.add_all(more).unwrap().len(), 600);
@@ -154,18 +152,18 @@ fn callback_never_comes_before_the_group_is_sealed() {
         assert_eq!(sealed.kind(), &InsertErrorKind::Store(refused(GroupError::Sealed)));
         assert_eq!(sealed.into_inner(), Row(2));
         jobs.check().unwrap();
-        run(&driver, DAY);
+        run_for(&driver, DAY);
         run_all(&driver);
         assert_eq!((came(&reports), counts_of(&jobs, open.id())), (vec![1], [601, 0, 601, 0, 0]));
         assert_eq!(open.seal(), Err(refused(GroupError::Ended)));
         let empty = jobs.group().then(Report(2)).open().unwrap();
-        run(&driver, DAY);
+        run_for(&driver, DAY);
         assert_eq!(came(&reports), [1]);
         empty.seal().unwrap();
-        run(&driver, MS);
+        run_for(&driver, MS);
         assert_eq!(came(&reports), [1, 2]);
         jobs.group().then(Report(3)).insert().unwrap();
-        run(&driver, MS);
+        run_for(&driver, MS);
         assert_eq!(came(&reports), [1, 2, 3], "it was sealed, and had no member");
         jobs.check().unwrap();
     });
@@ -180,17 +178,17 @@ fn group_that_waits_for_the_dead_ends_when_none_is_left() {
         let dead = |id| NewJob::new(Row(1001)).at(MS).id(id);
         let group = jobs.group().waits_for_the_dead().add_job(dead(first)).add_job(dead(second));
         let id = group.then(Report(1)).insert().unwrap();
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![], [2, 0, 0, 2, 0]));
         assert!(jobs.retry(first).unwrap());
         assert_eq!(counts_of(&jobs, id), [2, 1, 0, 1, 0]);
         jobs.check().unwrap();
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![], [2, 0, 0, 2, 0]));
         assert!(jobs.delete(first).unwrap());
         assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![], [2, 0, 0, 1, 1]));
         assert!(jobs.delete(second).unwrap());
-        run(&driver, MS);
+        run_for(&driver, MS);
         assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![1], [2, 0, 0, 0, 2]));
         jobs.check().unwrap();
     });
@@ -205,20 +203,20 @@ fn dead_member_that_is_retried_is_open_until_the_group_has_ended() {
         let dead = JobId::named("dead");
         let group = jobs.group().add_job(NewJob::new(Row(1001)).at(MS).id(dead)).add(DAY, Row(1));
         let id = group.then(Report(1)).insert().unwrap();
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         assert_eq!(jobs.get(dead).unwrap().unwrap().group, Some(id), "also a dead member says so");
         assert!(jobs.retry(dead).unwrap());
         assert_eq!(counts_of(&jobs, id), [2, 2, 0, 0, 0]);
         assert!(jobs.pending().all(|job| job.group == Some(id)));
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         assert_eq!(counts_of(&jobs, id), [2, 1, 0, 1, 0]);
-        run(&driver, DAY);
+        run_for(&driver, DAY);
         assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![1], [2, 0, 1, 1, 0]));
         assert!(jobs.retry(dead).unwrap());
         assert_eq!(jobs.get(dead).unwrap().unwrap().state, JobState::Pending);
         jobs.check().unwrap();
         assert_eq!(jobs.cancel(dead).unwrap(), Cancel::Cancelled);
-        run(&driver, DAY);
+        run_for(&driver, DAY);
         assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![1], [2, 0, 1, 1, 0]));
         jobs.check().unwrap();
     });
@@ -233,52 +231,16 @@ fn cancelled_group_ends_without_its_pending_members() {
         let group = jobs.group().waits_for_the_dead().add(MS, Row(1)).add(MS, Row(1001));
         let open = group.then(Report(1)).open().unwrap();
         open.add_all((0..300).map(|_| (DAY, Row(1)))).unwrap();
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         let changed = open.cancel().unwrap();
         assert_eq!((changed.seen, changed.changed), (300, 300));
         let refusal = open.add(MS, Row(2)).unwrap_err();
         assert_eq!(refusal.kind(), &InsertErrorKind::Store(refused(GroupError::Cancelled)));
-        run(&driver, MS);
+        run_for(&driver, MS);
         let (_, seen) = reports.lock().unwrap()[0].clone();
         assert_eq!(counts(&seen), [302, 0, 1, 1, 300]);
         assert!(seen.is_cancelled);
         assert_eq!(open.cancel(), Err(refused(GroupError::Ended)));
-        jobs.check().unwrap();
-    });
-}
-
-/// P31: The follow-ups of a member join its group before it leaves. Jobs of `Run::client` do not.
-#[test]
-fn follow_ups_of_a_member_are_members() {
-    on_stores(|store| {
-        let (jobs, driver, reports) = start(store);
-        let id = jobs.group().add(MS, Row(301)).then(Report(1)).insert().unwrap();
-        run(&driver, SECOND);
-        // 301, 201, 101, 1.
-        assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![1], [4, 0, 4, 0, 0]));
-        assert_eq!(jobs.pending().kind::<Mail>().count(), 3);
-        jobs.check().unwrap();
-    });
-}
-
-/// P31: The callback of an inner group is a member of the outer one from the beginning. So the outer one ends after it.
-#[test]
-fn callback_is_a_member_of_the_outer_group_from_the_beginning() {
-    on_stores(|store| {
-        let (jobs, driver, reports) = start(store);
-        let outer = jobs.group().then(Report(2)).open().unwrap();
-        let inner = jobs.group().add(DAY, Row(1)).then(Report(1)).within(outer.id());
-        let inner = inner.insert().unwrap();
-        outer.seal().unwrap();
-        run(&driver, SECOND);
-        assert_eq!((came(&reports), counts_of(&jobs, outer.id())), (vec![], [1, 1, 0, 0, 0]));
-        jobs.check().unwrap();
-        run(&driver, DAY);
-        assert_eq!(came(&reports), [1, 2]);
-        assert_eq!(counts_of(&jobs, inner), [1, 0, 1, 0, 0]);
-        assert_eq!(counts_of(&jobs, outer.id()), [1, 0, 1, 0, 0]);
-        let late = jobs.group().then(Report(3)).within(outer.id()).insert().unwrap_err();
-        assert_eq!(late.kind(), &InsertErrorKind::Store(refused(GroupError::Ended)));
         jobs.check().unwrap();
     });
 }
@@ -332,9 +294,9 @@ fn ended_groups_are_forgotten_however_many_there_are() {
         for _ in 0..300 {
             jobs.group().add(MS, Row(1)).insert().unwrap();
         }
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         assert_eq!(jobs.groups().unwrap().len(), 300);
-        run(&driver, 20 * MINUTE);
+        run_for(&driver, 20 * MINUTE);
         assert_eq!(jobs.groups().unwrap(), []);
         jobs.check().unwrap();
     });
@@ -351,31 +313,31 @@ fn group_that_is_made_again_counts_only_its_own_members() {
         for id in dead {
             open.add_job(NewJob::new(Row(1001)).at(MS).id(id)).unwrap();
         }
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         // The clock is set back. So the retention of the group is over before that of its dead members.
         driver.set_wall(driver.wall_now() - HOUR);
         open.seal().unwrap();
-        run(&driver, DAY + 700 * SECOND);
+        run_for(&driver, DAY + 700 * SECOND);
         let is_there = || {
             jobs.nudge();
-            run(&driver, SECOND);
+            run_for(&driver, SECOND);
             open.info().unwrap().is_some()
         };
         assert!(is_there() && jobs.count().unwrap().dead == 2);
         let again = || jobs.group().id(open.id()).add(DAY, Row(1)).then(Report(2));
         assert_eq!(why(again()), GroupError::Exists);
         assert!(jobs.delete(dead[0]).unwrap());
-        run(&driver, 700 * SECOND);
+        run_for(&driver, 700 * SECOND);
         assert!(is_there(), "a dead job names it");
         jobs.check().unwrap();
         assert!(jobs.retry(dead[1]).unwrap());
         assert_eq!(jobs.cancel(dead[1]).unwrap(), Cancel::Cancelled);
-        run(&driver, 700 * SECOND);
+        run_for(&driver, 700 * SECOND);
         assert!(!is_there());
         again().insert().unwrap();
-        run(&driver, HOUR);
+        run_for(&driver, HOUR);
         assert_eq!((came(&reports), counts_of(&jobs, open.id())), (vec![1], [1, 1, 0, 0, 0]));
-        run(&driver, DAY);
+        run_for(&driver, DAY);
         assert_eq!(came(&reports), [1, 2]);
         jobs.check().unwrap();
     });
@@ -397,7 +359,7 @@ fn follow_up_joins_no_other_group() {
         let (jobs, driver) = store.open().handle(handler).handle(row).manual().unwrap();
         let open = jobs.group().id(id).open().unwrap();
         jobs.insert(MS, Mail(1)).unwrap();
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         let expected = InsertErrorKind::Store(refused(GroupError::NoFollowUp));
         assert_eq!(*errors.lock().unwrap(), [expected]);
         assert_eq!(open.info().unwrap().unwrap().total, 0);
@@ -429,50 +391,10 @@ fn callback_with_a_taken_id_is_refused_with_its_group() {
         assert_eq!(counts_of(&jobs, outer.id()), [1, 1, 0, 0, 0]);
         assert_eq!(jobs.groups().unwrap().len(), 2);
         jobs.check().unwrap();
-        run(&driver, DAY);
+        run_for(&driver, DAY);
         assert_eq!(came(&reports), [1, 9]);
         assert_eq!(why(inner(6)), GroupError::CallbackKnown, "its id is remembered");
         jobs.check().unwrap();
-    });
-}
-
-/// P31: A member whose insert leaves another job in its place is none.
-#[test]
-fn job_that_is_kept_out_is_no_member() {
-    on_stores(|store| {
-        let (jobs, driver, reports) = start(store);
-        jobs.keyed("taken").insert(DAY, Mail(1)).unwrap();
-        jobs.insert_job(NewJob::new(Mail(2)).at(DAY).id(JobId::named("known"))).unwrap();
-        let left = NewJob::new(Row(1)).at(MS).key("taken").if_absent();
-        let known = NewJob::new(Row(2)).at(MS).id(JobId::named("known"));
-        let group = jobs.group().add_job(left).add_job(known).add(MS, Row(3)).then(Report(1));
-        let id = group.insert().unwrap();
-        assert_eq!(counts_of(&jobs, id), [1, 1, 0, 0, 0]);
-        run(&driver, SECOND);
-        assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![1], [1, 0, 1, 0, 0]));
-        jobs.check().unwrap();
-    });
-}
-
-/// P31: A group outlives its process: members that ended before are counted, and the callback comes.
-#[test]
-fn group_goes_on_after_a_restart() {
-    on_stores(|store| {
-        if !store.keeps {
-            return;
-        }
-        let (jobs, driver, _) = start(store);
-        let wall = driver.wall_now();
-        let group = jobs.group().add(MS, Row(1)).add(MS, Row(1001)).add(DAY, Row(2));
-        let id = group.then(Report(1)).insert().unwrap();
-        run(&driver, SECOND);
-        drop((jobs, driver));
-        let (jobs, driver, reports) = start(store);
-        driver.set_wall(wall + SECOND);
-        assert_eq!(counts_of(&jobs, id), [3, 1, 1, 1, 0]);
-        jobs.check().unwrap();
-        run(&driver, DAY);
-        assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![1], [3, 0, 2, 1, 0]));
     });
 }
 
@@ -491,19 +413,19 @@ fn ended_group_is_forgotten_after_its_retention() {
         let (jobs, driver) = builder.manual().unwrap();
         let group = jobs.group().waits_for_the_dead().add(MS, Row(1001)).then(Report(1));
         let handle: GroupHandle = jobs.group_by_id(group.insert().unwrap());
-        run(&driver, SECOND);
+        run_for(&driver, SECOND);
         assert_eq!((*came.lock().unwrap(), handle.info().unwrap().unwrap().dead), (0, 1));
         for _ in 0..3 {
-            run(&driver, DAY / 2 + 700 * SECOND);
+            run_for(&driver, DAY / 2 + 700 * SECOND);
             jobs.nudge();
-            run(&driver, SECOND);
+            run_for(&driver, SECOND);
         }
         assert_eq!(*came.lock().unwrap(), 1, "the dead member was forgotten");
         assert!(handle.info().unwrap().is_some());
         for _ in 0..4 {
-            run(&driver, DAY / 2 + 700 * SECOND);
+            run_for(&driver, DAY / 2 + 700 * SECOND);
             jobs.insert(MS, Row(1001)).unwrap();
-            run(&driver, SECOND);
+            run_for(&driver, SECOND);
         }
         assert_eq!(handle.info().unwrap(), None);
         assert_eq!(jobs.groups().unwrap(), []);

@@ -1,4 +1,4 @@
-//! The history of a queue against a list of what happened.
+//! The history and the metrics of a queue against a list of what happened.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, mpsc};
@@ -10,15 +10,12 @@ use tickwheel_jobs::{
     Builder, Cancel, Driver, Fail, HistoryEntry, Job, JobId, Jobs, Keep, Retry, Run, Step,
 };
 
-use super::{DAY, LONG, MS, SECOND};
+use super::{DAY, HOUR, LONG, MINUTE, MS, Mail, SECOND, metrics};
 use crate::support::on_stores;
-
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// How a run ends.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ends {
+enum Ends {
     Well,
     /// Fails each time: it is retried once.
     Fails,
@@ -28,10 +25,10 @@ pub(super) enum Ends {
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug)]
-pub(super) struct Order(pub(super) Ends);
+struct Order(Ends);
 
 #[derive(Serialize, Deserialize, Clone, Debug)]
-pub(super) struct Push(pub(super) Ends);
+struct Push(Ends);
 
 impl Job for Order {
     const KIND: &'static str = "order";
@@ -55,7 +52,7 @@ pub(super) enum What {
 type Counts = [u64; 7];
 
 /// When something happened, to which kind, and what.
-pub(super) type Event = (SystemTime, &'static str, What);
+type Event = (SystemTime, &'static str, What);
 
 /// Everything that happened, and the jobs that have failed once.
 #[derive(Clone, Default)]
@@ -126,7 +123,7 @@ fn handle(ends: Ends, kind: &'static str, run: &Run, happened: &Happened) -> Res
     result
 }
 
-pub(super) fn manual(builder: Builder, happened: &Happened) -> (Jobs, Driver) {
+fn manual(builder: Builder, happened: &Happened) -> (Jobs, Driver) {
     let (orders, pushes) = (happened.clone(), happened.clone());
     let retry = Retry::fixed(90 * SECOND).max_retries(1);
     let builder = builder
@@ -155,17 +152,19 @@ fn compare(jobs: &Jobs, now: SystemTime, happened: &Happened) {
     }
 }
 
-/// P34: The history counts every event once, in the minute in which it was committed: in entries of minutes for two
-/// days, and of hours from then on.
+/// P34, P82: The history counts every event once, in the minute in which it was committed: in entries of minutes for
+/// two days, and of hours from then on. The metrics have the same counts, and their gauges are those of the lists.
 #[test]
-fn history_counts_every_event_in_its_minute() {
+fn history_and_metrics_count_every_event() {
     on_stores(|store| {
         for seed in 0..3 {
-            let happened = Happened::default();
-            let (jobs, driver) = manual(store.open().queue(&format!("h{seed}")), &happened);
+            let (happened, queue) = (Happened::default(), format!("h{seed}"));
+            let (jobs, driver) = manual(store.open().queue(&queue), &happened);
             let mut draw = Rng::with_seed(seed);
             let wall = || driver.wall_now();
             let note = |kind, what| happened.0.lock().unwrap().push((wall(), kind, what));
+            jobs.insert(SECOND, Mail(seed)).unwrap();
+            note("mail", What::Inserted);
             let mut pending = Vec::new();
             for _ in 0..160 {
                 let ends = [Ends::Well, Ends::Fails, Ends::Dies, Ends::Snoozes][draw.usize(..4)];
@@ -176,16 +175,16 @@ fn history_counts_every_event_in_its_minute() {
                         note("order", What::Inserted);
                     }
                     2 => {
-                        pending.push((jobs.insert(delay, Push(ends)).unwrap(), "push"));
-                        note("push", What::Inserted);
+                        let batch = [ends, Ends::Well].map(|ends| (delay, Push(ends)));
+                        for id in jobs.insert_batch(batch).unwrap() {
+                            pending.push((id, "push"));
+                            note("push", What::Inserted);
+                        }
                     }
                     3 => {
                         let keyed = jobs.keyed("one");
-                        if let Some(before) = keyed.get().unwrap() {
-                            note(
-                                if before.kind == "order" { "order" } else { "push" },
-                                What::Cancelled,
-                            );
+                        if keyed.get().unwrap().is_some() {
+                            note("push", What::Cancelled);
                         }
                         keyed.insert(delay, Push(ends)).unwrap();
                         note("push", What::Inserted);
@@ -211,29 +210,33 @@ fn history_counts_every_event_in_its_minute() {
                 while driver.advance(MS) > 0 {}
             }
             compare(&jobs, driver.wall_now(), &happened);
+            metrics::compare(store, &queue, &jobs, driver.wall_now(), &happened);
             jobs.check().unwrap();
             jobs.shutdown().unwrap();
         }
     });
 }
 
-/// P34: A run that fails after a cancel of its job counts as cancelled. It has not completed, so it is not kept.
+/// P34, P36: A run that fails or is snoozed after a cancel of its job counts as cancelled, and the job is gone. It has
+/// not completed, so it is not kept.
 #[test]
 fn run_that_fails_after_a_cancel_counts_as_cancelled() {
     on_stores(|store| {
-        let handler = |_: Order, run: &Run| {
+        let handler = |order: Order, run: &Run| {
             assert_eq!(run.client().cancel(run.id()).unwrap(), Cancel::Running);
-            Err(Fail::retry("too late"))
+            Err(if order.0 == Ends::Fails { Fail::retry("too late") } else { Fail::snooze(HOUR) })
         };
         let (jobs, driver) = store.open().handle(handler).manual().unwrap();
         jobs.kind::<Order>().keep_completed(Keep::last(9)).unwrap();
-        let id = jobs.insert(Duration::ZERO, Order(Ends::Well)).unwrap();
+        for ends in [Ends::Fails, Ends::Snoozes] {
+            jobs.insert(Duration::ZERO, Order(ends)).unwrap();
+        }
         while driver.advance(MS) > 0 {}
         let ever = UNIX_EPOCH..driver.wall_now() + DAY;
         let history = jobs.queue().history(Step::Hour, ever).unwrap();
-        assert_eq!(history.iter().map(counts).collect::<Vec<_>>(), [[1, 0, 0, 0, 0, 1, 0]]);
-        assert_eq!(history[0].runs(), 1);
-        assert_eq!((jobs.get(id).unwrap(), jobs.ended().count()), (None, 0));
+        assert_eq!(history.iter().map(counts).collect::<Vec<_>>(), [[2, 0, 0, 0, 0, 2, 0]]);
+        assert_eq!(history[0].runs(), 2);
+        assert_eq!((jobs.count().unwrap().pending, jobs.ended().count()), (0, 0));
         jobs.check().unwrap();
         jobs.shutdown().unwrap();
     });

@@ -1,7 +1,5 @@
 //! What keys promise, and a job that has several of key, id and policy, for every store.
 
-use std::sync::mpsc;
-
 use tickwheel_jobs::{
     Cancel, Fail, InsertErrorKind, JobId, JobState, NewJob, Retry, StoreError, Until,
 };
@@ -45,32 +43,6 @@ fn key_has_at_most_one_pending_job() {
         assert!(!order.cancel().unwrap());
         assert!(!order.reschedule(SECOND).unwrap());
         assert_eq!(driver.advance(HOUR), 0);
-    });
-}
-
-/// P14: A key is free once its job has started, so a handler may insert its successor under the same key.
-#[test]
-fn key_is_free_once_its_job_has_started() {
-    on_stores(|store| {
-        let (done, at_end) = mpsc::channel();
-        let jobs = store
-            .open()
-            .handle(move |job: Mail, run| {
-                if job.0 < 3 {
-                    let next = run.client().keyed(run.key().unwrap());
-                    next.insert_if_absent(MS, Mail(job.0 + 1))?;
-                }
-                Ok(done.send(job.0)?)
-            })
-            .start()
-            .unwrap();
-        jobs.keyed("chain").insert(MS, Mail(1)).unwrap();
-        // Each starts before the one before has ended, so they end in any order.
-        let mut ended: Vec<u64> = (0..3).map(|_| at_end.recv_timeout(LONG).unwrap()).collect();
-        ended.sort_unstable();
-        assert_eq!(ended, [1, 2, 3]);
-        wait_until("all are done", || jobs.count().unwrap().pending == 0);
-        jobs.check().unwrap();
     });
 }
 

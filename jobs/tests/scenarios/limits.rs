@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Builder, Cancel, ChangedByHand, Client, Fail, HowChanged, InsertErrorKind, InvalidInput, Job,
-    JobId, JobState, Jobs, Keep, Limit, LimitScope, NewJob, OpenError, PendingReason, Run,
-    StoreError, StoredLimit,
+    Builder, Cancel, ChangedByHand, Client, Fail, HowChanged, InvalidInput, Job, JobId, JobState,
+    Jobs, Keep, Limit, LimitScope, NewJob, PendingReason, Run, StoreError, StoredLimit,
 };
 
 use super::{Charge as Sale, LONG, MS, Mail, SECOND, asker, holding, pause};
@@ -90,7 +89,7 @@ fn counted(builder: Builder) -> (Jobs, Running, mpsc::Receiver<()>) {
 #[test]
 fn no_scope_has_more_runs_than_its_limit() {
     on_stores(|store| {
-        let (jobs, running, ends) = counted((store.open)());
+        let (jobs, running, ends) = counted(store.open());
         let charges = jobs.kind::<Charge>();
         charges.limit(Limit::running(4)).unwrap();
         charges.limit_each(Limit::running(1)).unwrap();
@@ -145,7 +144,7 @@ pub(crate) fn noted(builder: Builder) -> (Jobs, tickwheel_jobs::Driver, Arc<Mute
 #[test]
 fn partitions_take_turns_by_weight() {
     on_stores(|store| {
-        let (jobs, driver, ran) = noted((store.open)());
+        let (jobs, driver, ran) = noted(store.open());
         let due = driver.wall_now() + SECOND;
         let of = |name: &'static str, many| vec![NewJob::new(charge(name)).at(due); many];
         jobs.insert_batch(of("acme", 100)).unwrap();
@@ -187,7 +186,7 @@ fn backlog_of_a_partition_delays_the_first_job_of_another_by_few_jobs() {
             pause(15 * MS);
             Ok(())
         };
-        let jobs = (store.open)().threads(THREADS).handle(handler).start().unwrap();
+        let jobs = store.open().threads(THREADS).handle(handler).start().unwrap();
         let next = || starts.recv_timeout(LONG).unwrap();
         jobs.insert_batch((0..10_000).map(|_| (Duration::ZERO, charge("acme")))).unwrap();
         (0..THREADS).for_each(|_| assert_eq!(next(), "acme"));
@@ -237,7 +236,7 @@ fn backlog_of_a_partition_delays_the_first_job_of_another_by_few_jobs() {
 fn full_partition_delays_no_other_job() {
     on_stores(|store| {
         let (handler, starts, release) = holding(|job: &Charge| job.0 == "acme");
-        let jobs = (store.open)().threads(4).handle(handler).start().unwrap();
+        let jobs = store.open().threads(4).handle(handler).start().unwrap();
         jobs.kind::<Charge>().limit_each(Limit::running(1)).unwrap();
         let next = || starts.recv_timeout(LONG).unwrap().0;
         jobs.insert_batch((0..500).map(|_| (Duration::ZERO, charge("acme")))).unwrap();
@@ -264,7 +263,7 @@ fn full_partition_delays_no_other_job() {
 fn raised_limit_lets_waiting_jobs_start() {
     on_stores(|store| {
         let (handler, starts, release) = holding(|_: &Charge| true);
-        let jobs = (store.open)().threads(8).handle(handler).start().unwrap();
+        let jobs = store.open().threads(8).handle(handler).start().unwrap();
         let charges = jobs.kind::<Charge>();
         charges.limit_each(Limit::running(1)).unwrap();
         jobs.insert_batch((0..4).map(|_| (Duration::ZERO, charge("acme")))).unwrap();
@@ -290,7 +289,7 @@ fn raised_limit_lets_waiting_jobs_start() {
 #[test]
 fn paused_partition_starts_nothing() {
     on_stores(|store| {
-        let (mut jobs, mut driver, mut ran) = noted((store.open)());
+        let (mut jobs, mut driver, mut ran) = noted(store.open());
         let acme = jobs.kind::<Charge>().partition("acme");
         acme.pause().unwrap();
         let insert = |jobs: &Jobs| {
@@ -302,7 +301,7 @@ fn paused_partition_starts_nothing() {
         assert_eq!(driver.advance(SECOND), 2);
         if store.keeps {
             drop((jobs, driver));
-            (jobs, driver, ran) = noted((store.open)());
+            (jobs, driver, ran) = noted(store.open());
             insert(&jobs);
             assert_eq!(driver.advance(SECOND), 2);
         }
@@ -320,89 +319,12 @@ fn paused_partition_starts_nothing() {
     });
 }
 
-/// P23: A stored limit comes before the limit of a program. The flow is found by the name of the kind.
-#[test]
-fn stored_limit_comes_before_that_of_the_program() {
-    on_stores(|store| {
-        let said = || (store.open)().limit_unless_set::<Charge>(Limit::running(2));
-        let (jobs, running, ends) = counted(said());
-        let run = |jobs: &Jobs, ends: &mpsc::Receiver<()>| {
-            jobs.insert_batch((0..40).map(|n| (Duration::ZERO, charge(&n.to_string())))).unwrap();
-            (0..40).for_each(|_| ends.recv_timeout(LONG).unwrap());
-        };
-        run(&jobs, &ends);
-        assert!(running.most("stripe") <= 2, "{}", running.most("stripe"));
-        assert_eq!(jobs.queue().limits().unwrap(), []);
-        // The flow is stored with the first steps of the jobs.
-        let is_stored = || {
-            jobs.kind_named("charge").limit(Limit::running(1)).unwrap();
-            let limits = jobs.queue().limits().unwrap();
-            limits.iter().any(|limit| limit.scope == LimitScope::Flow("stripe".to_owned()))
-        };
-        while !is_stored() {
-            pause(MS);
-        }
-        running.0.lock().unwrap().clear();
-        run(&jobs, &ends);
-        assert_eq!(running.most("stripe"), 1);
-        if store.keeps {
-            jobs.shutdown().unwrap();
-            let (jobs, running, ends) = counted(said());
-            run(&jobs, &ends);
-            assert_eq!(running.most("stripe"), 1);
-        }
-    });
-}
-
-/// P23: A limit or a partition that could not hold is refused with an error that says why.
-#[test]
-fn limits_and_partitions_that_cannot_hold_are_refused() {
-    on_stores(|store| {
-        let (jobs, driver, ran) = noted((store.open)());
-        let charges = jobs.kind::<Charge>();
-        let acme = charges.partition("acme");
-        let refused = |error| Err(StoreError::Invalid(error));
-        assert_eq!(jobs.queue().limit(Limit::running(0)), refused(InvalidInput::ZeroLimit));
-        assert_eq!(charges.limit(Limit::running(0)), refused(InvalidInput::ZeroLimit));
-        assert_eq!(charges.limit_each(Limit::running(0)), refused(InvalidInput::ZeroLimit));
-        assert_eq!(acme.limit(Limit::none().weight(0)), refused(InvalidInput::Weight(0)));
-        assert_eq!(acme.limit(Limit::none().weight(1001)), refused(InvalidInput::Weight(1001)));
-        assert_eq!(
-            jobs.queue().limit(Limit::none().weight(2)),
-            refused(InvalidInput::WeightWithoutPartition)
-        );
-        assert_eq!(
-            charges.limit(Limit::none().weight(2)),
-            refused(InvalidInput::WeightWithoutPartition)
-        );
-        assert_eq!(jobs.queue().limits().unwrap(), []);
-        let too_long = "a".repeat(300);
-        for (name, bytes) in [("", 0), (&*too_long, 300)] {
-            let error = InvalidInput::TooLong { what: "partition", bytes, most: 255 };
-            assert_eq!(charges.partition(name).limit(Limit::running(1)), Err(error.clone().into()));
-            let refused = jobs.insert(Duration::ZERO, charge(name)).unwrap_err();
-            assert_eq!(*refused.kind(), InsertErrorKind::Invalid(error));
-            assert_eq!(refused.into_inner().0, name);
-        }
-        let longest = "a".repeat(255);
-        jobs.insert(Duration::ZERO, charge(&longest)).unwrap();
-        assert_eq!(jobs.pending().next().unwrap().partition, Some(longest.clone()));
-        assert_eq!(driver.advance(Duration::ZERO), 1);
-        assert_eq!(*ran.lock().unwrap(), [longest]);
-    });
-    let wrong = Jobs::memory()
-        .handle(|_: Charge, _: &Run| Ok(()))
-        .limit_unless_set::<Charge>(Limit::running(0))
-        .start();
-    assert!(matches!(wrong, Err(OpenError::Config(_))));
-}
-
 /// P25: A limit that a program has for a kind that it does not handle, or no limit for one that it handles, holds
 /// nothing back.
 #[test]
 fn limit_of_a_kind_that_is_not_handled_holds_nothing_back() {
     on_stores(|store| {
-        let builder = (store.open)().handle(|_: Sale, _| Ok(()));
+        let builder = store.open().handle(|_: Sale, _| Ok(()));
         let builder = builder.limit_unless_set::<Mail>(Limit::running(1));
         let (jobs, driver) = builder.limit_unless_set::<Sale>(Limit::none()).manual().unwrap();
         for _ in 0..2 {
@@ -419,7 +341,7 @@ fn limit_of_a_kind_that_is_not_handled_holds_nothing_back() {
 fn jobs_that_have_ended_take_no_place() {
     on_stores(|store| {
         let (handler, _starts, release) = holding(|sale: &Sale| sale.0 == 9);
-        let jobs = (store.open)().threads(1).handle(handler).start().unwrap();
+        let jobs = store.open().threads(1).handle(handler).start().unwrap();
         jobs.kind::<Sale>().keep_completed(Keep::last(100)).unwrap();
         jobs.insert_batch((0..10).map(|n| (Duration::ZERO, Sale(n)))).unwrap();
         let completed = || jobs.ended().count();
@@ -443,7 +365,8 @@ fn jobs_that_have_ended_take_no_place() {
 fn claimed_job_does_not_wait_for_its_own_place() {
     on_stores(|store| {
         let (handler, starts, release) = holding(|_: &Sale| true);
-        let jobs = (store.open)()
+        let jobs = store
+            .open()
             .threads(1)
             .handle(handler)
             .handle(|_: Mail, _: &Run| Ok(()))
@@ -467,7 +390,7 @@ fn claimed_job_does_not_wait_for_its_own_place() {
 #[test]
 fn longest_partition_waits_as_any_other() {
     on_stores(|store| {
-        let (jobs, driver, ran) = noted((store.open)());
+        let (jobs, driver, ran) = noted(store.open());
         let longest = "p".repeat(255);
         let partition = jobs.kind::<Charge>().partition(&longest);
         partition.pause().unwrap();
@@ -505,7 +428,7 @@ fn lift_by_hand(
 #[test]
 fn limit_of_an_operator_outlasts_programs_that_start() {
     on_stores(|store| {
-        let jobs = (store.open)().handle(|_: Charge, _| Ok(())).start().unwrap();
+        let jobs = store.open().handle(|_: Charge, _| Ok(())).start().unwrap();
         let operator = asker(store, &jobs);
         let other = asker(store, &jobs);
         let (queue, rate) = (LimitScope::Queue, |jobs| Limit::none().rate(jobs, SECOND));
@@ -567,8 +490,8 @@ fn limit_of_an_operator_outlasts_programs_that_start() {
     });
 }
 
-/// P109: A limit that an operator has set holds across restarts. After the lift, the one that a program has set meanwhile
-/// holds.
+/// P109: A limit that an operator has set holds across restarts. After the lift, the one that a program has set
+/// meanwhile holds.
 #[test]
 fn limit_of_an_operator_holds_across_restarts() {
     on_stores(|store| {

@@ -1,14 +1,12 @@
-//! The metrics of a queue against a list of what happened.
+//! The metrics of a queue against a list of what happened: `history.rs` makes it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fastrand::Rng;
-use tickwheel_jobs::{Cancel, Client, JobInfo, Outcome};
+use tickwheel_jobs::{Client, JobInfo, Outcome};
 
-use super::history::{Ends, Happened, Order, Push, What, manual};
-use super::{DAY, Mail, SECOND};
-use crate::support::on_stores;
+use super::history::{Happened, What};
+use super::{DAY, Mail, Store};
 
 /// The samples of a text, each under its name and labels.
 pub(crate) struct Samples {
@@ -106,75 +104,38 @@ fn compare_gauges(found: &Samples, client: &Client, now: SystemTime) {
     }
 }
 
-/// P82: The counters of a process are what happened to its jobs, and the gauges are those of the lists. A client
-/// without handlers has the same gauges, and no counters.
-#[test]
-fn metrics_of_a_queue_are_what_happened() {
-    on_stores(|store| {
-        for seed in 0..3 {
-            let happened = Happened::default();
-            let queue = format!("m{seed}");
-            let (jobs, driver) = manual(store.open().queue(&queue), &happened);
-            jobs.insert(SECOND, Mail(seed)).unwrap();
-            let mut draw = Rng::with_seed(seed);
-            let note = |kind, what| {
-                happened.0.lock().unwrap().push((driver.wall_now(), kind, what));
-            };
-            let mut pending = Vec::new();
-            for _ in 0..60 {
-                let ends = [Ends::Well, Ends::Fails, Ends::Dies, Ends::Snoozes][draw.usize(..4)];
-                let delay = Duration::from_secs(draw.u64(..600));
-                match draw.u32(..6) {
-                    0 | 1 => {
-                        pending.push((jobs.insert(delay, Order(ends)).unwrap(), "order"));
-                        note("order", What::Inserted);
-                    }
-                    2 => {
-                        jobs.insert_batch([(delay, Push(ends)), (delay, Push(Ends::Well))])
-                            .unwrap();
-                        note("push", What::Inserted);
-                        note("push", What::Inserted);
-                    }
-                    3 => {
-                        if jobs.keyed("one").insert_if_absent(delay, Push(ends)).is_ok() {
-                            note("push", What::Inserted);
-                        }
-                    }
-                    4 if !pending.is_empty() => {
-                        let (id, kind) = pending.swap_remove(draw.usize(..pending.len()));
-                        if jobs.cancel(id).unwrap() == Cancel::Cancelled {
-                            note(kind, What::Cancelled);
-                        }
-                    }
-                    _ => drop(driver.advance(60 * SECOND)),
-                }
+/// Compares the metrics of a process with what happened to its jobs, and those of a client without handlers, which has
+/// the same gauges and no counters.
+pub(super) fn compare(
+    store: &Store,
+    queue: &str,
+    jobs: &Client,
+    now: SystemTime,
+    happened: &Happened,
+) {
+    jobs.schedule("nightly", DAY, Mail(1)).unwrap();
+    let found = Samples::of(queue, &jobs.metrics().unwrap().to_string());
+    compare_counters(&found, happened);
+    compare_gauges(&found, jobs, now);
+    assert_eq!(found.of_kind("unhandled", "mail"), 1.0);
+    assert_eq!(found.of_kind("unhandled", "order"), 0.0);
+    assert_eq!(found.labelled("nodes", ""), 1.0);
+    let next = jobs.schedules().list().unwrap()[0].next.duration_since(UNIX_EPOCH).unwrap();
+    let name = "schedule_next_timestamp_seconds";
+    assert_eq!(found.labelled(name, "name=\"nightly\""), next.as_secs_f64());
+    let commits = found.labelled("store_commits_total", "");
+    let steps = found.labelled("store_commit_duration_seconds_count", "");
+    assert!(0.0 < steps && steps <= commits, "{steps} of {commits}");
+    // In memory there are no other clients.
+    if let Ok(client) = store.open().queue(queue).client() {
+        let text = client.metrics().unwrap().to_string();
+        assert!(!text.contains("_total") && !text.contains("running"), "{text}");
+        let its = Samples::of(queue, &text);
+        for kind in ["order", "push", "mail"] {
+            for gauge in ["pending", "claimed", "dead"] {
+                assert_eq!(its.of_kind(gauge, kind), found.of_kind(gauge, kind));
             }
-            jobs.schedule("nightly", DAY, Push(Ends::Well)).unwrap();
-            let found = Samples::of(&queue, &jobs.metrics().unwrap().to_string());
-            compare_counters(&found, &happened);
-            compare_gauges(&found, &jobs, driver.wall_now());
-            assert_eq!(found.of_kind("unhandled", "mail"), 1.0);
-            assert_eq!(found.of_kind("unhandled", "order"), 0.0);
-            assert_eq!(found.labelled("nodes", ""), 1.0);
-            let next = jobs.schedules().list().unwrap()[0].next.duration_since(UNIX_EPOCH).unwrap();
-            let name = "schedule_next_timestamp_seconds";
-            assert_eq!(found.labelled(name, "name=\"nightly\""), next.as_secs_f64());
-            let commits = found.labelled("store_commits_total", "");
-            let steps = found.labelled("store_commit_duration_seconds_count", "");
-            assert!(0.0 < steps && steps <= commits, "{steps} of {commits}");
-            // In memory there are no other clients.
-            if let Ok(client) = store.open().queue(&queue).client() {
-                let text = client.metrics().unwrap().to_string();
-                assert!(!text.contains("_total") && !text.contains("running"), "{text}");
-                let its = Samples::of(&queue, &text);
-                for kind in ["order", "push", "mail"] {
-                    for gauge in ["pending", "claimed", "dead"] {
-                        assert_eq!(its.of_kind(gauge, kind), found.of_kind(gauge, kind));
-                    }
-                }
-                assert_eq!(client.process_metrics().to_string(), "");
-            }
-            jobs.shutdown().unwrap();
         }
-    });
+        assert_eq!(client.process_metrics().to_string(), "");
+    }
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::{
-    Builder, Driver, Fail, InvalidInput, Jobs, Limit, LimitScope, PendingReason, Run, StoreError,
+    Builder, Driver, Fail, InsertErrorKind, InvalidInput, Jobs, Limit, LimitScope, OpenError,
+    PendingReason, Run, StoreError,
 };
 
 use super::limits::{Charge, charge};
@@ -46,7 +47,7 @@ fn times(starts: &Starts) -> Vec<SystemTime> {
 #[test]
 fn starts_keep_the_rate_and_the_burst_of_their_flow() {
     on_stores(|store| {
-        let (jobs, driver, starts) = timed((store.open)());
+        let (jobs, driver, starts) = timed(store.open());
         let charges = jobs.kind::<Charge>();
         charges.limit(Limit::none().rate(10, SECOND)).unwrap();
         jobs.insert_batch((0..35).map(|_| (MS, charge("nobody")))).unwrap();
@@ -74,7 +75,7 @@ fn starts_keep_the_rate_and_the_burst_of_their_flow() {
 #[test]
 fn partitions_have_rates_of_their_own() {
     on_stores(|store| {
-        let (jobs, driver, starts) = timed((store.open)());
+        let (jobs, driver, starts) = timed(store.open());
         let charges = jobs.kind::<Charge>();
         charges.limit_each(Limit::none().rate(1, SECOND)).unwrap();
         charges.partition("beta").limit(Limit::none().rate(2, SECOND).burst(2)).unwrap();
@@ -102,13 +103,13 @@ fn rate_goes_on_after_a_restart() {
         if !store.keeps {
             return;
         }
-        let (jobs, driver, _) = timed((store.open)());
+        let (jobs, driver, _) = timed(store.open());
         jobs.kind::<Charge>().limit(Limit::none().rate(1, HOUR)).unwrap();
         jobs.kind::<Charge>().limit_each(Limit::none().rate(1, MINUTE)).unwrap();
         jobs.insert_batch((0..3).map(|_| (MS, charge("acme")))).unwrap();
         assert_eq!(driver.advance(SECOND), 1);
         drop((jobs, driver));
-        let (jobs, driver, starts) = timed((store.open)());
+        let (jobs, driver, starts) = timed(store.open());
         assert_eq!(driver.advance(30 * MINUTE), 0);
         assert_eq!(driver.advance(31 * MINUTE), 1);
         assert_eq!(starts.lock().unwrap().len(), 1);
@@ -119,67 +120,69 @@ fn rate_goes_on_after_a_restart() {
     });
 }
 
-/// P24: A process that starts knows the stored rate before its first claim. Before, it claimed without the rate, gave
-/// the claim back when it had read the settings, and the token was lost: of a rate of one an hour no job ran for an
-/// hour.
+/// P24: A process that starts knows the stored rate before its first claim, on a manual clock and on the real one.
+/// Before, it claimed without the rate, gave the claim back when it had read the settings, and the token was lost: of a
+/// rate of one an hour no job ran for an hour.
 #[test]
 fn start_of_a_process_loses_no_token() {
     on_stores(|store| {
         if !store.keeps {
             return;
         }
-        let client = (store.open)().client().unwrap();
-        client.kind::<Mail>().limit(Limit::none().rate(1, HOUR)).unwrap();
-        client.insert_batch((0..3).map(|_| (MS, Mail(1)))).unwrap();
-        drop(client);
-        let (jobs, driver, _) = timed((store.open)());
-        assert_eq!(driver.advance(MINUTE), 1);
-        jobs.check().unwrap();
-    });
-}
-
-/// P24: The same on the real clock.
-#[test]
-fn start_of_a_process_on_the_real_clock_loses_no_token() {
-    on_stores(|store| {
-        if !store.keeps {
-            return;
+        for queue in ["manual", "real"] {
+            let open = || store.open().queue(queue);
+            let client = open().client().unwrap();
+            client.kind::<Mail>().limit(Limit::none().rate(1, HOUR)).unwrap();
+            client.insert_batch((0..3).map(|_| (Duration::ZERO, Mail(1)))).unwrap();
+            drop(client);
+            let (starts, started) = mpsc::channel();
+            let builder = open().handle(move |_: Mail, _: &Run| Ok(starts.send(())?));
+            if queue == "manual" {
+                let (jobs, driver) = builder.manual().unwrap();
+                assert_eq!(driver.advance(MINUTE), 1);
+                jobs.check().unwrap();
+            } else {
+                let jobs = builder.start().unwrap();
+                started.recv_timeout(LONG).unwrap();
+                jobs.shutdown().unwrap();
+            }
         }
-        let client = (store.open)().client().unwrap();
-        client.kind::<Mail>().limit(Limit::none().rate(1, HOUR)).unwrap();
-        client.insert_batch((0..3).map(|_| (Duration::ZERO, Mail(1)))).unwrap();
-        drop(client);
-        let (starts, started) = mpsc::channel();
-        let handler = move |_: Mail, _: &Run| Ok(starts.send(())?);
-        let jobs = (store.open)().handle(handler).start().unwrap();
-        started.recv_timeout(LONG).unwrap();
-        jobs.shutdown().unwrap();
     });
 }
 
-/// P24: A rate of the program holds while none is stored for the flow.
+/// P23, P24: A rate of the program holds while none is stored for the flow, which is found by the name of its kind. The
+/// stored one comes before it, also after a restart.
 #[test]
 fn rate_of_the_program_holds_until_one_is_stored() {
     on_stores(|store| {
         let rate = Limit::none().rate(1, SECOND).burst(2);
-        let (jobs, driver, _) = timed((store.open)().limit_unless_set::<Charge>(rate));
-        jobs.insert_batch((0..12).map(|_| (MS, charge("nobody")))).unwrap();
+        let open = || timed(store.open().limit_unless_set::<Charge>(rate));
+        let (jobs, driver, _) = open();
+        jobs.insert_batch((0..20).map(|_| (MS, charge("nobody")))).unwrap();
         assert_eq!(driver.advance(2 * MS), 2);
         assert_eq!(driver.advance(SECOND), 1);
-        jobs.kind::<Charge>().limit(Limit::none().rate(4, SECOND)).unwrap();
+        assert_eq!(jobs.queue().limits().unwrap(), []);
+        jobs.kind_named("charge").limit(Limit::none().rate(4, SECOND)).unwrap();
         // The burst is used up, and the first tokens of the new rate make it good.
         assert_eq!(driver.advance(SECOND), 3);
         assert_eq!(driver.advance(SECOND), 4);
         jobs.check().unwrap();
+        if store.keeps {
+            drop((jobs, driver));
+            let (_jobs, driver, _) = open();
+            let runs = driver.advance(2 * SECOND);
+            assert!((4..=8).contains(&runs), "{runs}");
+        }
     });
 }
 
-/// Rates that change hands at every claim, as those of two programs do, free no token together. A slower rate begins
-/// with what is used up, also once the quicker one would have made it good.
+/// P24: Rates that change hands at every claim, as those of two programs do, free no token together. Before a fix, each
+/// change freed the whole burst. A slower rate begins with what is used up, also once the quicker one would have made
+/// it good.
 #[test]
 fn rates_that_change_hands_free_no_token() {
     on_stores(|store| {
-        let (jobs, driver, starts) = timed((store.open)());
+        let (jobs, driver, starts) = timed(store.open());
         let charges = jobs.kind::<Charge>();
         jobs.insert_batch((0..400).map(|_| (MS, charge("nobody")))).unwrap();
         for n in 0..12 {
@@ -211,7 +214,7 @@ fn claims_keep_a_rate_on_the_real_clock() {
             let job = run.client().get(run.id())?.ok_or("it is gone")?;
             Ok(claimed.send(job.claimed.ok_or("it is not claimed")?)?)
         };
-        let jobs = (store.open)().threads(4).handle(handler).start().unwrap();
+        let jobs = store.open().threads(4).handle(handler).start().unwrap();
         jobs.queue().limit(Limit::none().rate(20, 200 * MS)).unwrap();
         jobs.insert_batch((0..60).map(|n| (Duration::ZERO, charge(["acme", "nobody"][n % 2]))))
             .unwrap();
@@ -230,7 +233,7 @@ fn claims_keep_a_rate_on_the_real_clock() {
 #[test]
 fn held_scope_starts_nothing() {
     on_stores(|store| {
-        let (mut jobs, mut driver, mut starts) = timed((store.open)());
+        let (mut jobs, mut driver, mut starts) = timed(store.open());
         let acme = jobs.kind::<Charge>().partition("acme");
         acme.hold(10 * SECOND).unwrap();
         acme.hold(SECOND).unwrap();
@@ -241,7 +244,7 @@ fn held_scope_starts_nothing() {
         assert_eq!(driver.advance(2 * SECOND), 2);
         if store.keeps {
             drop((jobs, driver));
-            (jobs, driver, starts) = timed((store.open)());
+            (jobs, driver, starts) = timed(store.open());
             assert_eq!(driver.advance(SECOND), 0);
         }
         assert!(starts.lock().unwrap().iter().all(|(name, _)| name != "acme"));
@@ -267,7 +270,7 @@ fn held_scope_starts_nothing() {
 #[test]
 fn next_start_and_hold_are_told() {
     on_stores(|store| {
-        let (jobs, driver, _) = timed((store.open)());
+        let (jobs, driver, _) = timed(store.open());
         let charges = jobs.kind::<Charge>();
         charges.limit(Limit::none().rate(1, MINUTE)).unwrap();
         charges.partition("acme").hold(HOUR).unwrap();
@@ -308,14 +311,15 @@ fn next_start_and_hold_are_told() {
     });
 }
 
-/// P23, P24: A limit or a rate that could not hold is refused with an error that says why, and changes nothing.
+/// P23, P24: A limit, a rate or a partition that could not hold is refused with an error that says why, and changes
+/// nothing. A job with such a partition is given back.
 #[test]
 fn limits_that_cannot_hold_are_refused() {
+    let (rate, year) = (|jobs, per| Limit::none().rate(jobs, per), 365 * 24 * HOUR);
     on_stores(|store| {
-        let (jobs, _driver, _) = timed((store.open)());
+        let (jobs, _driver, _) = timed(store.open());
         let charges = jobs.kind::<Charge>();
         let acme = charges.partition("acme");
-        let (rate, year) = (|jobs, per| Limit::none().rate(jobs, per), 365 * 24 * HOUR);
         let cases = [
             (Limit::running(0), InvalidInput::ZeroLimit),
             (Limit::running(1).weight(0), InvalidInput::Weight(0)),
@@ -338,8 +342,17 @@ fn limits_that_cannot_hold_are_refused() {
                 assert_eq!(jobs.queue().limit(limit), refused, "{limit:?} of the queue");
             }
         }
-        let weight = jobs.queue().limit(Limit::running(1).weight(2));
-        assert_eq!(weight, Err(InvalidInput::WeightWithoutPartition.into()));
+        let weight = Limit::running(1).weight(2);
+        for refused in [jobs.queue().limit(weight), charges.limit(weight)] {
+            assert_eq!(refused, Err(InvalidInput::WeightWithoutPartition.into()));
+        }
+        for (name, bytes) in [(String::new(), 0), ("a".repeat(300), 300)] {
+            let error = InvalidInput::TooLong { what: "partition", bytes, most: 255 };
+            assert_eq!(charges.partition(&name).hold(SECOND), Err(error.clone().into()));
+            let refused = jobs.insert(Duration::ZERO, charge(&name)).unwrap_err();
+            assert_eq!(*refused.kind(), InsertErrorKind::Invalid(error));
+            assert_eq!(refused.into_inner().0, name);
+        }
         assert_eq!(jobs.queue().limits().unwrap(), []);
         for most in [
             rate(1, year),
@@ -348,8 +361,9 @@ fn limits_that_cannot_hold_are_refused() {
         ] {
             assert_eq!(acme.limit(most), Ok(()), "{most:?}");
         }
-        let error = InvalidInput::TooLong { what: "partition", bytes: 0, most: 255 };
-        assert_eq!(charges.partition("").hold(SECOND), Err(error.into()));
         jobs.check().unwrap();
     });
+    let wrong = Jobs::memory().handle(|_: Charge, _: &Run| Ok(()));
+    let wrong = wrong.limit_unless_set::<Charge>(Limit::running(0)).start();
+    assert!(matches!(wrong, Err(OpenError::Config(_))));
 }

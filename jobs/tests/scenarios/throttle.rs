@@ -4,10 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::{Client, Driver, Fail, Jobs, Keep};
 
-use super::{Charge, MS, Mail, SECOND, asker, manual, run_all};
+use super::{Charge, MINUTE, MS, Mail, SECOND, asker, manual, run_all, run_for};
 use crate::support::on_stores;
 
-const MINUTE: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(10);
 const AT_MOST: Duration = Duration::from_secs(25);
 
@@ -49,8 +48,7 @@ fn made_ids_of_two_queues_differ() {
             jobs.kind::<Charge>().keep_completed(Keep::last(9)).unwrap();
             to_full_minute(&driver);
             jobs.schedule("minutely", MINUTE, Charge(1)).unwrap();
-            driver.advance(MINUTE);
-            run_all(&driver);
+            run_for(&driver, MINUTE);
             jobs.keyed("a").throttle(MINUTE, Charge(2)).unwrap();
             run_all(&driver);
             jobs.ended().map(|job| (job.due, job.id)).collect::<Vec<_>>()
@@ -90,8 +88,7 @@ fn debounced_job_runs_once_for_a_burst() {
         // The next burst begins: its job fails, and waits for a retry.
         debounce(13);
         assert_eq!(left(&jobs), QUIET);
-        driver.advance(QUIET);
-        run_all(&driver);
+        run_for(&driver, QUIET);
         driver.advance(MINUTE);
         assert!(left(&jobs) > 58 * MINUTE);
         debounce(5);
@@ -102,8 +99,7 @@ fn debounced_job_runs_once_for_a_burst() {
         assert_eq!(left(&jobs), QUIET);
         driver.advance(SECOND);
         jobs.keyed("a").debounce(QUIET, MS, Charge(8)).unwrap();
-        driver.advance(MS);
-        run_all(&driver);
+        run_for(&driver, MS);
         // One that is claimed and has not started is replaced as well.
         jobs.keyed("a").debounce(20 * MS, AT_MOST, Charge(9)).unwrap();
         driver.advance(10 * MS);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use tickwheel_jobs::{Fail, JobId, Limit, LimitScope, PendingReason, Run};
 
 use super::limits::{Charge as Bill, charge};
-use super::{Charge, DAY, MS, Mail, SECOND, run_all};
+use super::{Charge, DAY, MS, Mail, SECOND, run_for};
 use crate::support::on_stores;
 
 /// P38: A pending job has a reason why it has not started: its due time, a pause, no process for its kind, or its turn.
@@ -38,8 +38,7 @@ fn pending_job_has_a_reason_why_it_waits() {
         let first = jobs.insert(MS, Charge(2)).unwrap();
         let second = jobs.insert(MS, Charge(3)).unwrap();
         others.lock().unwrap().extend([first, second]);
-        driver.advance(2 * MS);
-        run_all(&driver);
+        run_for(&driver, 2 * MS);
         let seen = std::mem::take(&mut *seen.lock().unwrap());
         let told: Vec<Vec<&str>> =
             seen.iter().map(|all| all.iter().map(PendingReason::name).collect()).collect();
@@ -79,8 +78,7 @@ fn limited_job_tells_the_limits_that_it_waits_for() {
         let ask = |names: [&str; 2]| {
             let ids = names.map(|name| jobs.insert(MS, charge(name)).unwrap());
             others.lock().unwrap().push(ids[1]);
-            driver.advance(2 * MS);
-            run_all(&driver);
+            run_for(&driver, 2 * MS);
             let told = std::mem::take(&mut *seen.lock().unwrap());
             let told: Vec<PendingReason> = told.into_iter().flatten().collect();
             let scope = |reason: &PendingReason| match reason {
