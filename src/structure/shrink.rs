@@ -238,6 +238,8 @@ mod tests {
             keys
         };
         let (mut wheel, kept, _) = survivors();
+        let is_forged_found = |&key: &Key| wheel.contains(Key { index: u32::MAX, ..key });
+        assert!(!kept.iter().any(is_forged_found), "the generation alone is no key");
         let listed = wheel.table.iter().map(|(key, _)| key).collect();
         assert_eq!(sorted(listed), sorted(kept.clone()));
         let mut due = Vec::new();

@@ -45,7 +45,16 @@ fn missed_beats_follow_the_policy() {
     // in milliseconds, and the number of missed beats.
     type Taken = (u32, &'static [(u32, u64)]);
     let cases: [(Missed, &[Taken]); 3] = [
-        (Missed::Skip, &[(9, &[]), (10, &[(10, 0)]), (55, &[(20, 0)]), (60, &[(60, 3)])]),
+        (
+            Missed::Skip,
+            &[
+                (9, &[]),
+                (10, &[(10, 0)]),
+                (55, &[(20, 0)]),
+                (60, &[(60, 3)]),
+                (100, &[(70, 0), (100, 2)]),
+            ],
+        ),
         (
             Missed::Burst,
             &[(45, &[(10, 0), (20, 0), (30, 0), (40, 0)]), (49, &[]), (50, &[(50, 0)])],
