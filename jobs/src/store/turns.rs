@@ -244,6 +244,26 @@ mod tests {
         BringBack(usize),
     }
 
+    /// Serves this many lanes, or none if no lane is in turn. Returns them in order.
+    fn served(turns: &mut Turns, many: usize) -> Vec<Arc<str>> {
+        let serve = |_| {
+            let next = Arc::clone(turns.first()?);
+            turns.serve(&next);
+            Some(next)
+        };
+        (0..many).map_while(serve).collect()
+    }
+
+    /// P26: A new lane saves up no turns. Among lanes of equal weight it waits for one turn of each other lane.
+    #[test]
+    fn new_lane_waits_for_one_turn_of_each_other() {
+        let mut turns = Turns::default();
+        ["a", "b"].iter().for_each(|lane| turns.add(&Arc::from(*lane), || 1));
+        assert_eq!(served(&mut turns, 20).len(), 20);
+        turns.add(&Arc::from("new"), || 1);
+        assert_eq!(served(&mut turns, 6).concat(), "abnewabnew");
+    }
+
     fn step() -> impl Strategy<Value = Step> {
         let weight = prop_oneof![Just(1u32), 1..6u32, Just(100), Just(1000)];
         prop_oneof![
@@ -286,11 +306,7 @@ mod tests {
                     }
                     _ => {}
                 }
-                let served: Vec<Arc<str>> = (0..many).map_while(|_| {
-                    let next = Arc::clone(turns.first()?);
-                    turns.serve(&next);
-                    Some(next)
-                }).collect();
+                let served = served(&mut turns, many);
                 let in_turn = || lanes.iter().filter(|(.., is_in_turn)| *is_in_turn);
                 let total: u32 = in_turn().map(|(_, weight, _)| weight).sum();
                 prop_assert!(served.len() == many || total == 0);
