@@ -171,13 +171,14 @@ fn forms_work_as_the_pages_draw_them() {
             let wanted = wanted(&verb, scope, page);
             let is_said = wanted.iter().all(|wanted| said.contains(wanted));
             assert!(is_said && everything(&jobs) != before, "{page} {verb} {scope}: {said}");
-            sent.push(verb);
+            sent.push(format!("{verb} {scope}"));
         }
     }
-    for verb in
-        ["pause", "resume", "limit", "lift", "hold", "release", "keep", "head-start", "insert"]
-    {
-        assert!(sent.iter().any(|it| it == verb), "no page has a form of {verb}: {sent:?}");
+    let verbs =
+        ["pause", "resume", "limit", "lift", "hold", "release", "keep", "head-start", "insert"];
+    let choices = ["limit each_partition", "limit partition", "hold partition"].map(str::to_owned);
+    for wanted in verbs.map(|verb| format!("{verb} kind")).iter().chain(&choices) {
+        assert!(sent.contains(wanted), "no page has a form of {wanted}: {sent:?}");
     }
 }
 
