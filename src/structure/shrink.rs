@@ -136,9 +136,8 @@ mod tests {
     use crate::structure::{Geometry, Key, Tuning};
     use crate::values::time::Tick;
 
-    /// Ten timers from tick 100 on, spread over the slab in which a hundred others lay; their keys,
-    /// and those of the others.
-    fn survivors() -> (Hierarchy<u64>, Vec<Key>, Vec<Key>) {
+    /// Returns ten timers from tick 100 on, spread over the slab in which a hundred others lay, and their keys.
+    fn survivors() -> (Hierarchy<u64>, Vec<Key>) {
         let geometry = Geometry::levels(&[8, 8]).unwrap();
         let mut wheel = Hierarchy::with_tuning(geometry, Tuning::TINY);
         let mut keys: Vec<Key> = (0..110).map(|n| wheel.insert(Tick::new(100 + n), n)).collect();
@@ -147,7 +146,7 @@ mod tests {
         assert!(wheel.table.capacity() < 40, "{}", wheel.table.capacity());
         assert!(!wheel.table.moved().is_empty());
         wheel.check().unwrap();
-        (wheel, kept, keys)
+        (wheel, kept)
     }
 
     /// C122: The memory of a burst is given back, also while one long timer stays.
@@ -237,7 +236,7 @@ mod tests {
             keys.sort_by_key(|key| key.generation);
             keys
         };
-        let (mut wheel, kept, _) = survivors();
+        let (mut wheel, kept) = survivors();
         let is_forged_found = |&key: &Key| wheel.contains(Key { index: u32::MAX, ..key });
         assert!(!kept.iter().any(is_forged_found), "the generation alone is no key");
         let listed = wheel.table.iter().map(|(key, _)| key).collect();
@@ -248,12 +247,12 @@ mod tests {
         assert_eq!(sorted(fired), sorted(kept));
         assert_eq!(wheel.table.moved().len(), 0);
 
-        let (mut wheel, kept, _) = survivors();
+        let (mut wheel, kept) = survivors();
         let drained = wheel.drain().map(|(key, ..)| key).collect();
         assert_eq!(sorted(drained), sorted(kept));
         assert_eq!(wheel.table.moved().len(), 0);
 
-        let (wheel, kept, _) = survivors();
+        let (wheel, kept) = survivors();
         let timers = wheel.into_timers().map(|(key, ..)| key).collect();
         assert_eq!(sorted(timers), sorted(kept));
     }
