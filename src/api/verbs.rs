@@ -34,6 +34,38 @@ macro_rules! verbs {
                 self.engine().insert(when.into(), job)
             }
 
+            /// Runs a job as soon as a thread of the pool is free. It does not wait for the ticker, which takes one
+            /// change of threads less than an insert with a delay of zero.
+            ///
+            /// The job may start before jobs that are due and that the ticker has not handed over yet. It is never
+            /// pending, so it cannot be cancelled. In all else it is a job like the others: its panic is counted and
+            /// reported, [`Wheel::wait_idle`] waits for it, and a shutdown hands it back if it has not started.
+            ///
+            /// It is an insert with a delay of zero in these cases: the wheel has no threads
+            /// ([`Builder::manual`](crate::Builder::manual), [`Builder::driven`](crate::Builder::driven)); its pool
+            /// has not started yet; jobs in flight have a bound
+            /// ([`Builder::max_in_flight`](crate::Builder::max_in_flight)); or the job is a [`Job`] that was in a
+            /// wheel before. A spawn costs a lock, the allocation of the job, and a task of the pool if a thread is free.
+            ///
+            /// # Errors
+            ///
+            /// [`InsertError`] with the job, as [`Wheel::try_insert`].
+            ///
+            /// ```
+            /// use tickwheel::Wheel;
+            /// let wheel = Wheel::new();
+            /// wheel.spawn(|| println!("at once"))?;
+            /// wheel.wait_idle();
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            #[doc(alias("execute", "run_now", "immediate"))]
+            pub fn spawn<F>(&self, job: F) -> Result<(), InsertError<F>>
+            where
+                F: Task + Send + 'static,
+            {
+                self.engine().spawn(job)
+            }
+
             /// Inserts a job that knows its own handle: `make` gets the handle and returns the job.
             /// For programs that keep handles in a map, from which the job removes its own.
             ///

@@ -95,6 +95,7 @@ impl Threads {
             panic_handler,
         ));
         let outlet = PoolOutlet::new(Arc::clone(&pool), Arc::clone(&shared));
+        engine.set_outlet(outlet.downgrade());
         let ticker = Ticker::new(Arc::clone(engine), outlet);
         let slot = Arc::new(TickerSlot::new(Arc::clone(engine), ticker));
         let runs = Arc::clone(&slot);

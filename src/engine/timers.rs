@@ -60,6 +60,15 @@ impl<T> Timers<T> {
         key
     }
 
+    /// Counts a timer that is due when it comes, and gives it a key. Leaves the surplus.
+    pub(crate) fn pass(&mut self, value: T) -> Due<T> {
+        let key = self.hierarchy.insert(self.hierarchy.now(), ManuallyDrop::new(value));
+        let value = self.hierarchy.remove(key).expect("it was inserted under this key");
+        self.tally.inserted += 1;
+        self.tally.fired += 1;
+        (key, value)
+    }
+
     #[inline]
     pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
         let value = self.cancel_leaving(key);

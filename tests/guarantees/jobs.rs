@@ -147,13 +147,15 @@ fn job_may_use_its_wheel() {
             assert!(!wheel.is_pending(own) && !wheel.cancel(own) && !wheel.reset(own, MS));
             assert!(wheel.cancel(victim) && wheel.reset(moved, MS));
             let sender = sender.clone();
-            wheel.insert(MS, move || sender.send("inserted").unwrap());
+            let send = sender.clone();
+            wheel.insert(MS, move || send.send("inserted").unwrap());
+            wheel.spawn(move || sender.send("spawned").unwrap()).unwrap();
             assert!(wheel.stats().in_flight >= 1);
         }
     });
     own.set(handle).unwrap();
-    let heard: HashSet<_> = receiver.iter().take(2).collect();
-    assert_eq!(heard, HashSet::from(["moved", "inserted"]));
+    let heard: HashSet<_> = receiver.iter().take(3).collect();
+    assert_eq!(heard, HashSet::from(["moved", "inserted", "spawned"]));
     assert_eq!(wheel.stats().panicked, 0);
 }
 
@@ -165,6 +167,7 @@ fn drop_may_use_its_wheel() {
         let scheduler = wheel.scheduler();
         let captured = OnDrop(move || {
             let _ = scheduler.len();
+            let _ = scheduler.spawn(|| ());
             if let Ok(handle) = scheduler.insert(HOUR, || ()) {
                 assert!(scheduler.reset(handle, HOUR * 2) && scheduler.cancel(handle));
             }

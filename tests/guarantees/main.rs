@@ -31,6 +31,7 @@ mod polled;
 mod reentrance;
 #[cfg(feature = "async")]
 mod sleeps;
+mod spawn;
 mod structure;
 mod tasks;
 mod time;

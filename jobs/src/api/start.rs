@@ -440,20 +440,26 @@ impl Parts {
         }
     }
 
-    /// Returns the channel of the notifications of other processes.
-    pub(super) fn listen(&mut self) -> Receiver<Command> {
+    /// Returns the channel of the notifications of other processes. The thread that hears one makes its step, if the
+    /// machine is free.
+    pub(super) fn listen(&mut self, way: &LoneCaller) -> Receiver<Command> {
         #[cfg(feature = "redis")]
         if self.settings.lease.is_some() {
             let (notifications, notifications_out) = bounded(NOTIFICATIONS);
+            let way = way.clone();
             self.opened.store.listen(Box::new(move |notification| {
-                // If the channel is full, the dispatcher is about to make a step anyway.
-                drop(notifications.try_send(match notification {
+                let command = match notification {
                     Notification::Due => Command::Wake,
                     Notification::Poll => Command::Poll,
-                }));
+                };
+                if let Some(command) = way.notified(command) {
+                    // If the channel is full, the dispatcher is about to make a step anyway.
+                    drop(notifications.try_send(command));
+                }
             }));
             return notifications_out;
         }
+        let _ = way;
         crossbeam_channel::never()
     }
 
@@ -550,8 +556,6 @@ impl Builder {
         };
         let clock = parts.by_store(Clock::of_wheel(blocking.scheduler()));
         let machine = parts.start_runner(&clock)?;
-        let notifications = parts.listen();
-        parts.warn();
         let (commands, commands_out) = bounded(COMMANDS);
         let (urgent, urgent_out): (_, Receiver<Command>) = unbounded();
         let ends = urgent.clone();
@@ -564,6 +568,8 @@ impl Builder {
             metrics: Arc::clone(&parts.metrics),
             alive: Arc::clone(&parts.alive),
         };
+        let notifications = parts.listen(&way);
+        parts.warn();
         let mut dispatcher = parts.dispatcher(Box::new(way), false, clock.clone());
         let alive = Arc::clone(&dispatcher.alive);
         dispatcher.questions = parts

@@ -3,8 +3,9 @@
 //!
 //! Ground rules:
 //!
-//! - A claimed job waits in the run queue, and a timer of the wheel is set for its due time. A timer that fires starts
-//!   the first due job of the queue, which need not be the one that it was set for. There is one, because as many
+//! - A claimed job waits in the run queue, and a timer of the wheel is set for its due time. The timer of a job that is
+//!   due already goes to the pool without the wheel's ticker, which is one change of threads less. A timer that fires
+//!   starts the first due job of the queue, which need not be the one that it was set for. There is one, because as many
 //!   timers have fired as jobs were due. So runs start in the order of the queue, although the wheel runs the timers of
 //!   one tick in any order.
 //! - No lock is held while a handler runs or a waker is called.
@@ -21,10 +22,9 @@ use core::sync::atomic;
 use core::task::{Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use foldhash::HashSet;
-use tickwheel::When;
 
 use super::clock::Clock;
 use super::command::RunEnd;
@@ -102,14 +102,18 @@ impl Executor {
         queue(self).push(starts);
         if let Some(wheel) = &queue(self).wheel {
             let now = self.clock.now().millis();
-            let timers = dues.into_iter().map(|due| {
-                let when =
-                    if due <= now { When::after(Duration::ZERO) } else { self.clock.when(due) };
+            let (due, later): (Vec<Millis>, Vec<Millis>) =
+                dues.iter().partition(|due| **due <= now);
+            let timer = || {
                 let executor = Arc::clone(self);
-                (when, move || executor.timer_fired(queue))
-            });
+                move || executor.timer_fired(queue)
+            };
             // The wheel refuses timers only once the dispatcher has ended.
-            drop(wheel.insert_batch(timers));
+            due.iter().for_each(|_| drop(wheel.spawn(timer())));
+            if !later.is_empty() {
+                let timers = later.into_iter().map(|due| (self.clock.when(due), timer()));
+                drop(wheel.insert_batch(timers));
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 //! The machine and the store of the jobs behind one lock: the dispatcher's thread makes the steps, with commands from
-//! two channels, and a caller that is alone makes the step of its own call.
+//! two channels, and a caller that is alone makes the step of its own call. So does the thread that hears the
+//! notifications of other processes: to this module it is a caller that waits for no answer.
 //!
 //! Two switches of threads would take longer than a commit that does not wait for the disk, so a lone caller makes
-//! none.
+//! none. A notification makes one less.
 //!
 //! Ground rules:
 //!
@@ -27,8 +28,8 @@
 //!   again while the dispatcher waits for it. With the second, callers that come together share commits.
 //! - A caller is alone if no other caller waits, the dispatcher sleeps, its channels are empty, and its last step
 //!   answered one caller at most. Any other caller goes to the dispatcher, and shares a commit there.
-//! - Only a thread that waits for its answer makes a step: never a future, never a handler, whose thread others may
-//!   wait for. A thread in a hook is refused before.
+//! - Only a thread that waits for its answer makes a step, and that of the notifications: never a future, never a
+//!   handler, whose thread others may wait for. A thread in a hook is refused before.
 //! - A batch of many jobs goes to the dispatcher: the switches are little beside its commit, and the ends of runs can
 //!   share it.
 //! - The caller waits for no lock here. It waits in the store until the limit of its call at most, as the dispatcher
@@ -48,11 +49,11 @@ use core::task::Waker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{SendError, SendTimeoutError, Sender, TrySendError};
 
-use super::call::Alive;
+use super::call::{Alive, Stage};
 use super::clock::Clock;
 use super::command::{Answered, Command, CommandReply};
 use super::dispatcher_handle::{Sent, Way, is_in_handler};
@@ -289,14 +290,15 @@ const MOST_JOBS: usize = 8;
 
 /// The result of a step of a caller.
 enum Made {
-    /// The caller's answer, and nothing for anyone else.
-    Alone(CommandReply, Answered),
+    /// The caller's answer, if it waits for one, and nothing for anyone else.
+    Alone(Option<(CommandReply, Answered)>),
     /// More than that: the dispatcher has it.
     WithMore,
     Panicked(Box<dyn Any + Send>),
 }
 
 /// The way to the dispatcher of a process that runs jobs.
+#[derive(Clone)]
 pub(crate) struct LoneCaller {
     pub(crate) channels: Channels,
     pub(crate) shared: Arc<SharedMachine>,
@@ -308,9 +310,14 @@ pub(crate) struct LoneCaller {
 impl LoneCaller {
     /// Takes the command, and makes its step. If this thread may not, leaves the command, and returns `None`.
     fn step(&self, command: &mut Option<Command>) -> Option<Sent> {
-        match self.step_locked(command)? {
-            Made::Alone(reply, answer) => {
-                reply.answer(answer);
+        let call = command.as_ref().filter(|command| command.weight() <= MOST_JOBS);
+        let (stage, until) = call.and_then(Command::call)?;
+        if is_in_handler() {
+            return None;
+        }
+        match self.step_locked(command, Some(&stage), until)? {
+            Made::Alone(answer) => {
+                answer.into_iter().for_each(|(reply, answer)| reply.answer(answer));
                 return Some(Sent::Done);
             }
             Made::WithMore => {}
@@ -320,13 +327,24 @@ impl LoneCaller {
         Some(Sent::Yes)
     }
 
-    /// Makes the step under the lock, which is released when this returns.
-    fn step_locked(&self, command: &mut Option<Command>) -> Option<Made> {
-        let call = command.as_ref().filter(|command| command.weight() <= MOST_JOBS);
-        let (stage, until) = call.and_then(Command::call)?;
-        if is_in_handler() {
-            return None;
+    /// Makes the step of a notification. If this thread may not, returns the command.
+    #[cfg(feature = "redis")]
+    pub(crate) fn notified(&self, command: Command) -> Option<Command> {
+        let mut command = Some(command);
+        if let Some(Made::Panicked(panic)) = self.step_locked(&mut command, None, None) {
+            call_hook(|| drop(panic));
         }
+        command
+    }
+
+    /// Makes the step under the lock, which is released when this returns. `stage`: of the caller that waits for the
+    /// answer, if one does.
+    fn step_locked(
+        &self,
+        command: &mut Option<Command>,
+        stage: Option<&Stage>,
+        until: Option<Instant>,
+    ) -> Option<Made> {
         let mut locked = self.shared.try_lock()?;
         let held = locked.as_mut()?;
         if !held.is_free() || !self.channels.are_empty() {
@@ -351,17 +369,22 @@ impl LoneCaller {
         };
         self.metrics.stepped(self.clock.now().instant.saturating_duration_since(now.instant));
         let wakes = held.was_stepped(now);
-        let own = match &output.answers[..] {
-            [(reply, _)] if stage.is_of(reply) && has_no_more(&output) => output.answers.pop(),
-            _ => None,
+        let is_alone = match &output.answers[..] {
+            [] => stage.is_none(),
+            [(reply, _)] => stage.is_some_and(|stage| stage.is_of(reply)),
+            _ => false,
         };
-        if own.is_none() {
-            held.left.push(output);
-        }
-        if wakes || own.is_none() {
+        let made = match is_alone && has_no_more(&output) {
+            true => Made::Alone(output.answers.pop()),
+            false => {
+                held.left.push(output);
+                Made::WithMore
+            }
+        };
+        if wakes || matches!(made, Made::WithMore) {
             self.wake_dispatcher();
         }
-        Some(own.map_or(Made::WithMore, |(reply, answer)| Made::Alone(reply, answer)))
+        Some(made)
     }
 
     fn wake_dispatcher(&self) {
@@ -403,6 +426,7 @@ impl Way for LoneCaller {
 }
 
 /// The sending ends.
+#[derive(Clone)]
 pub(crate) struct Channels {
     pub(crate) commands: Sender<Command>,
     pub(crate) urgent: Sender<Command>,

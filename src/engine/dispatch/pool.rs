@@ -1,6 +1,6 @@
 //! Runs due jobs on a rayon pool, whose threads start with the first job that comes due.
 //!
-//! The ticker sends due jobs through a channel. *Drainers*, tasks of the pool, take them out and run them, one after the
+//! The ticker sends due jobs through a channel; so does the verb `spawn`, without the ticker. *Drainers*, tasks of the pool, take them out and run them, one after the
 //! other, so a job that blocks occupies its own thread, and delays no other job.
 //!
 //! A drainer needs a permit, and there are as many permits as the pool has threads:
@@ -37,7 +37,10 @@
 //! - The system may refuse to start the threads. The jobs that were handed over then stay in the queue, and the ticker
 //!   tries again, at most once a [`RETRY_INTERVAL`], even if more jobs come due. The first refusal is kept, for the
 //!   ticker to report.
-//! - Only the ticker starts the threads. A shutdown joins the ticker first, so no pool starts after it.
+//! - Only the ticker starts the threads. A shutdown joins the ticker first, so no pool starts after it. Until they have
+//!   started, `spawn` goes through the wheel.
+//! - `spawn` sends under the lock of an open shard, and a shutdown closes the shards before it empties the queue. So no
+//!   job is sent into a queue that nobody empties.
 //!
 //! The price:
 //!
@@ -47,7 +50,7 @@
 
 use core::cell::RefCell;
 use core::time::Duration;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rayon::ThreadPool;
@@ -86,8 +89,17 @@ impl PoolOutlet {
         PoolOutlet { pool, shared }
     }
 
+    pub(crate) fn downgrade(&self) -> WeakOutlet {
+        WeakOutlet { pool: Arc::downgrade(&self.pool), shared: Arc::downgrade(&self.shared) }
+    }
+
+    /// Puts a job into the queue. The caller then calls [`PoolOutlet::spawn_drainers`].
+    pub(crate) fn send(&self, due: DueJob, now: Moment) {
+        self.shared.send(due, now);
+    }
+
     /// Spawns drainers for `jobs` jobs in the queue, unless the pool has no threads.
-    fn spawn_drainers(&self, jobs: usize) {
+    pub(crate) fn spawn_drainers(&self, jobs: usize) {
         let Some(pool) = self.pool.get() else { return };
         // More drainers than jobs would find nothing to do.
         for _ in 0..jobs {
@@ -97,6 +109,21 @@ impl PoolOutlet {
             let shared = Arc::clone(&self.shared);
             pool.spawn(move || shared.drain());
         }
+    }
+}
+
+/// An outlet that keeps neither the pool nor the panic handler alive.
+pub(crate) struct WeakOutlet {
+    pool: Weak<LazyPool>,
+    shared: Weak<PoolShared>,
+}
+
+impl WeakOutlet {
+    /// Returns the outlet, unless the wheel has ended, its pool has not started, or the jobs in flight have a bound.
+    pub(crate) fn open(&self) -> Option<PoolOutlet> {
+        let shared = self.shared.upgrade().filter(|shared| shared.max_in_flight == usize::MAX)?;
+        let pool = self.pool.upgrade().filter(|pool| pool.started().is_some())?;
+        Some(PoolOutlet { pool, shared })
     }
 }
 

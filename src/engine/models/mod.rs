@@ -355,6 +355,25 @@ fn after_a_stop_that_waited_no_job_starts_and_none_is_lost() {
 }
 
 #[test]
+fn a_spawn_that_crosses_a_stop_is_refused_or_comes_back() {
+    explore(|| {
+        let pool = PoolModel::new(usize::MAX);
+        let other = Arc::clone(&pool);
+        let spawned = thread::spawn(move || {
+            let send = |handle, job| {
+                let due = DueJob { job, handle, deadline: Moment::default() };
+                other.shared.send(due, Moment::default());
+            };
+            other.engine.own_shard().pass(Box::new(|| ()), send).is_ok()
+        });
+        assert_eq!(pool.engine.stop().len(), 0);
+        pool.shared.close();
+        let back = core::iter::from_fn(|| pool.shared.take_queued()).count();
+        assert_eq!(back, usize::from(spawned.join().unwrap()));
+    });
+}
+
+#[test]
 fn a_wait_for_an_idle_wheel_sees_the_last_cancel() {
     explore(|| {
         let engine = engine();

@@ -125,6 +125,27 @@ impl Shard {
         Ok(self.handle(state.timers.insert(deadline, job.into_job())))
     }
 
+    /// Counts a job that is due when it comes, and hands it over under the lock: so a closed shard hands none over.
+    /// Returns it if the shard is closed or full.
+    pub(crate) fn pass<J: IntoJob>(
+        &self,
+        job: J,
+        hand_over: impl FnOnce(Handle, Job),
+    ) -> Result<(), InsertError<J>> {
+        let mut state = lock(&self.state);
+        if let Some(kind) = state.refuses(1) {
+            return Err(InsertError::new(kind, job));
+        }
+        let (key, job) = state.timers.pass(job.into_job());
+        hand_over(self.handle(key), ManuallyDrop::into_inner(job));
+        let has_surplus = state.timers.has_surplus();
+        drop(state);
+        if has_surplus {
+            self.free_surplus();
+        }
+        Ok(())
+    }
+
     #[inline]
     pub(crate) fn cancel(&self, handle: Handle) -> Option<Job> {
         let mut state = lock(&self.state);

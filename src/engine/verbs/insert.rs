@@ -18,8 +18,10 @@
 //!   other threads. The answers come in the order of the handles, whichever shards hold the jobs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Engine;
+use crate::engine::dispatch::DueJob;
 use crate::engine::shard::{Arrival, Inserted, Shard};
 use crate::host::clock::{Point, Target};
 use crate::values::error::{InsertError, InsertErrorKind};
@@ -35,6 +37,19 @@ impl Engine {
             Ok(()) => self.insert_admitted(when, now, job),
             Err(kind) => Err(InsertError::new(kind, job)),
         }
+    }
+
+    /// Hands a job over without the ticker. If that cannot be, inserts it for the next tick.
+    pub(crate) fn spawn<C: Call>(self: &Arc<Engine>, job: C) -> Result<(), InsertError<C>> {
+        let Some(outlet) = self.open_outlet().filter(|_| !is_job::<C>()) else {
+            return self.insert(Duration::ZERO.into(), job).map(drop);
+        };
+        let now = self.timebase.clock().now();
+        let hand_over = |handle, job| outlet.send(DueJob { job, handle, deadline: now }, now);
+        let passed = self.own_shard().pass(Box::new(job), hand_over);
+        passed.inspect_err(|_| self.note_refused(1)).map_err(|refused| refused.map(|job| *job))?;
+        outlet.spawn_drainers(1);
+        Ok(())
     }
 
     /// Inserts a job that replaces the `old` one, if there is one, and takes its room if it was

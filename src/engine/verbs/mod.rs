@@ -17,14 +17,14 @@ mod insert;
 mod rearmed;
 
 use core::mem::ManuallyDrop;
-use std::sync::Arc;
-#[cfg(feature = "async")]
-use std::sync::OnceLock;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub(crate) use rearmed::IgnoresRun;
 
 use crate::engine::alarm::Alarm;
+use crate::engine::dispatch::pool::{PoolOutlet, WeakOutlet};
 use crate::engine::dispatch::{DueJob, IdleWaiters, JobRunner};
 use crate::engine::metrics::Stats;
 use crate::engine::shard::{self, NextWake, Shard, Unstarted};
@@ -65,6 +65,8 @@ pub(crate) struct Engine {
     /// The geometry of the sources that are made later.
     geometry: Geometry,
     runner: Arc<JobRunner>,
+    /// For jobs that need no ticker. Not set without a pool. Written once, so no panic leaves it broken.
+    outlet: AssertUnwindSafe<OnceLock<WeakOutlet>>,
     bound: Option<Bound>,
     refused: AtomicU64,
     /// Written by the ticker, as `behind` is.
@@ -88,6 +90,7 @@ impl Engine {
             geometry: config.geometry,
             alarm: Alarm::new(parker),
             runner: Arc::new(JobRunner::new(config.boundary, Arc::clone(&idle_waiters))),
+            outlet: AssertUnwindSafe(OnceLock::new()),
             bound: config.max_pending.map(Bound::new),
             refused: AtomicU64::new(0),
             wakeups: AtomicU64::new(0),
@@ -275,6 +278,16 @@ impl Engine {
 
     pub(crate) fn runner(&self) -> &Arc<JobRunner> {
         &self.runner
+    }
+
+    pub(crate) fn set_outlet(&self, outlet: WeakOutlet) {
+        // There is one pool, which is set once.
+        drop(self.outlet.set(outlet));
+    }
+
+    /// Returns the outlet for jobs that need no ticker, if there is one now.
+    fn open_outlet(&self) -> Option<PoolOutlet> {
+        self.outlet.get()?.open()
     }
 
     pub(crate) fn shards(&self) -> usize {
