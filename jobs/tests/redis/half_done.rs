@@ -315,13 +315,13 @@ fn end_of_a_lease_is_not_half_done_if_a_key_has_another_type() {
     for name in NAMES {
         let _: String = server.ask(&["FLUSHALL"]);
         let open = |handler: fn(Order, &Run) -> Result<(), Fail>| {
-            open(&server).lease(1000 * MS).handle(handler).manual().unwrap()
+            open(&server).lease(60_000 * MS).handle(handler).manual().unwrap()
         };
         let (jobs, driver) = open(|_, _| panic!("its process is gone before it starts"));
         jobs.insert(MS, Order(1)).unwrap();
         driver.set_wall(driver.wall_now() + 2 * MS);
         assert_eq!(in_hand(&jobs) + jobs.stats().in_flight as u64, 1);
-        let late = driver.wall_now() + 3000 * MS;
+        let late = driver.wall_now() + 180_000 * MS;
         core::mem::forget((jobs, driver));
         let (jobs, driver) = open(|_, _| Ok(()));
         let before = spoil(&server, name);
