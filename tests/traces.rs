@@ -244,7 +244,7 @@ fn ticker_is_traced_after_a_future_that_did_not_drive() {
         let (called, at_call) = mpsc::channel();
         let (release, held) = mpsc::channel::<()>();
         let held = Mutex::new(held);
-        // It holds up the thread that calls it, until `release` is dropped.
+        // The waker blocks the thread that calls it, until `release` is dropped.
         let waker = waker(move || {
             called.send(()).unwrap();
             let _ = held.lock().unwrap().recv();

@@ -109,8 +109,8 @@ fn file_that_is_no_store_is_refused_by_name_and_left_alone() {
     assert_eq!(call(app.place.path(), &["list"]).code, 2);
 }
 
-/// A queue that the file does not have is not made. An error about an unknown kind says so if the file has no kind at
-/// all.
+/// The command makes no queue: a name that the file does not have is an error. If the file has no kind, the error about
+/// an unknown kind says that.
 #[test]
 fn queue_that_is_absent_is_not_made() {
     let folder = Folder::new();

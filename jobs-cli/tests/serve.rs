@@ -211,13 +211,13 @@ fn serve_notes_what_a_signal_stops() {
     assert!(served.client.count().unwrap().pending > 0);
 }
 
-/// If the line of a change cannot be written in time at a signal, the exit code says so.
+/// At a signal, `serve` fails if the audit line of a change cannot be written in time.
 #[test]
 fn serve_fails_at_a_signal_if_a_line_is_not_written() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("audit");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    // The pipe is full, and nobody reads from it.
+    // The pipe is full, and no process reads from it.
     let mut file = std::fs::File::options();
     let file = file.read(true).write(true).custom_flags(nix::libc::O_NONBLOCK).open(&pipe).unwrap();
     while (&file).write(b" ").is_ok() {}

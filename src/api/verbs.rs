@@ -193,8 +193,7 @@ macro_rules! verbs {
             ///
             /// # Errors
             ///
-            /// [`InsertError`] with the whole batch: there is no room for all of it, or the wheel has
-            /// ended.
+            /// [`InsertError`] with the whole batch, if the wheel has no room for all of it, or has ended.
             ///
             /// ```
             /// use std::time::Duration;

@@ -141,7 +141,7 @@ fn kind_stands_for_its_flow() {
     jobs.shutdown().unwrap();
 }
 
-/// While a scope is held, a shorter hold changes nothing, and the command says so. `release` ends the hold.
+/// A shorter hold of a scope that is held changes nothing, and the command reports that. `release` ends the hold.
 #[test]
 fn hold_lasts_until_it_is_over_or_lifted() {
     let Some(app) = application() else { return };

@@ -171,7 +171,7 @@ fn proxies_may_strip_the_prefix_or_not() {
         println!("{prefix}: {followed:?}");
         assert!(followed.pages > 30 && followed.assets == 2, "{prefix}: {followed:?}");
         assert!(followed.forms > 20 && followed.redirects > 5, "{prefix}: {followed:?}");
-        // The form of each schedule has ended that schedule, whatever its name is.
+        // Each schedule was ended by its own form, also those with unusual names.
         assert_eq!(client.schedules().list().unwrap(), []);
         // Another application of the host has had this request alone.
         assert_eq!(proxied.send("/other/last", None).body, "other");

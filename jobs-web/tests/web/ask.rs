@@ -208,7 +208,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-/// What an audit has noted.
+/// The lines of an audit.
 pub(crate) type Log = Arc<Mutex<Vec<String>>>;
 
 /// Notes each action of a dashboard as a line: its name, its jobs or its scope, how many were changed, the result in a

@@ -73,7 +73,7 @@ fn person_who_is_refused_gets_a_page() {
 }
 
 /// Read-only means that no request changes anything: no action with a body that it takes, by any method, below any
-/// prefix, whatever its headers say.
+/// prefix, with any headers.
 #[test]
 fn access_to_read_changes_nothing() {
     let world = World::new();

@@ -204,8 +204,8 @@ impl Group {
     /// The commit that ends a member writes its row. A dead member that is retried before the group has ended loses its
     /// row until it ends again. The rows stay while the callback is pending, runs or is dead, and are removed some
     /// minutes after it is gone. A group without a callback keeps them as long as it is kept itself
-    /// ([`Client::group`]). A row costs the result or the errors, the kind and
-    /// about 40 bytes.
+    /// ([`Client::group`]). A row costs the result or the errors, the
+    /// kind and about 40 bytes.
     #[doc(alias("return_value", "children_values", "gather", "chord"))]
     pub fn keep_results(self) -> Group {
         Group { keeps_results: true, ..self }

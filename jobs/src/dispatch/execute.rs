@@ -109,7 +109,9 @@ impl Executor {
                 move || executor.timer_fired(queue)
             };
             // The wheel refuses timers only once the dispatcher has ended.
-            due.iter().for_each(|_| drop(wheel.spawn(timer())));
+            for _ in due {
+                drop(wheel.spawn(timer()));
+            }
             if !later.is_empty() {
                 let timers = later.into_iter().map(|due| (self.clock.when(due), timer()));
                 drop(wheel.insert_batch(timers));

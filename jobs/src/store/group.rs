@@ -27,7 +27,8 @@ use crate::values::id::JobId;
 use crate::values::info::{JobState, MemberResult};
 use crate::values::time::Millis;
 
-/// A purge removes at most this many results in a commit, on a server about as many; of at most [`GROUPS_LOOKED_AT`] groups.
+/// A purge removes at most this many results in a commit, of at most [`GROUPS_LOOKED_AT`] groups. On a server the number
+/// is about the same.
 pub(crate) const RESULTS_PURGED: usize = 1000;
 pub(crate) const GROUPS_LOOKED_AT: usize = 128;
 

@@ -266,7 +266,7 @@ pub(crate) struct Extra {
     pub(crate) partition: Option<Arc<str>>,
     /// The group of which the job is a member.
     pub(crate) group: Option<GroupId>,
-    /// Of a claim on a server, which alone needs it: the group keeps the result of the run. It is no part of the bytes.
+    /// The group keeps the result of the run. Only a server sets it, in a claim. It is not among the bytes of the extra.
     pub(crate) gives_result: bool,
     /// The group whose callback the job is.
     pub(crate) callback_of: Option<GroupId>,

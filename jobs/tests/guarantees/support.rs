@@ -111,7 +111,7 @@ pub(crate) fn on_manual(test: impl Fn(&Jobs, &Driver, &Log)) {
     });
 }
 
-/// Returns a runtime with so many threads of its own.
+/// Returns a runtime with this number of threads.
 pub(crate) fn runtime(threads: usize) -> Runtime {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(threads).enable_time().build().unwrap()

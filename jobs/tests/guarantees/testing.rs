@@ -241,7 +241,7 @@ fn wait_in_a_hook_on_the_thread_of_the_driver_is_an_error() {
         let refused = |hook: &str| (hook.to_owned(), CallError::Refused);
         let all: Vec<_> = waited.try_iter().collect();
         assert_eq!(all, ["start", "event", "end"].map(refused));
-        // A schedule whose occurrence has not ended leaves out the others, and an event says so.
+        // While an occurrence has not ended, its schedule skips the others, and an event reports that.
         jobs.schedule("hourly", Schedule::every(HOUR).without_overlap(), close(3)).unwrap();
         for _ in 0..2 {
             driver.set_wall(driver.wall_now() + 2 * HOUR);

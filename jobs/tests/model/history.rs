@@ -24,7 +24,7 @@ use crate::world::World;
 const MINUTE: i64 = 60_000_000;
 const HOUR: i64 = 60 * MINUTE;
 
-/// What happens to jobs. The history of a store counts all but the last.
+/// The changes of a job that a history may count. The history of a store counts all but the last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum What {
     Inserted,
@@ -66,7 +66,7 @@ impl Happened {
     }
 }
 
-/// What a history says of a kind: of each minute or hour.
+/// The counts of a kind, by minute or by hour.
 type Entries = BTreeMap<i64, Happened>;
 
 /// What there was after a step.

@@ -21,7 +21,7 @@ fn node_that_is_cut_off_loses_its_job_and_its_end_is_refused() {
         (Log::default(), Events::default(), Gate::default(), Gate::default());
     let fences: Arc<Mutex<Vec<u64>>> = Arc::default();
     let (its_fences, its_told, its_gate) = (Arc::clone(&fences), told.clone(), gate.clone());
-    // It waits until it is told that its lease is lost, and the test lets it go on.
+    // The run waits until it learns that its lease is lost. Then the test lets it go on.
     let stuck = move |_: Order, run: &Run| -> Result<(), Fail> {
         its_fences.lock().unwrap().push(run.fence().get());
         wait_until("its lease is lost", || run.is_cancelled());

@@ -31,7 +31,7 @@ pub(crate) struct Inside {
     /// Makes a key with another index or another generation.
     pub(crate) forge: fn(Key, Forgery) -> Option<Key>,
     /// Advances without taking timers out, and looks at no more than this many entries. Returns whether a timer is due,
-    /// or `None` if it has looked at so many.
+    /// or `None` if the entries were too many.
     pub(crate) advance_to_due: Option<AdvanceToDue>,
 }
 

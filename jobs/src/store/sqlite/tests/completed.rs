@@ -18,7 +18,7 @@ fn due_before(kind: &str, ms: u64) -> NewJob {
     new_job(kind, now().minus(Duration::from_millis(ms)))
 }
 
-/// Makes a file, and inserts and claims so many jobs.
+/// Makes a file, and inserts and claims `many` jobs.
 fn with_claims(many: u64) -> (Sqlite, Vec<Claimed>) {
     let mut store = opened(&["mail", "push"], now());
     let jobs = (0..many).map(|n| due_before("mail", n)).collect();

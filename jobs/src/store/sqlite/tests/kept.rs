@@ -230,8 +230,8 @@ fn dead_job_that_cannot_be_read_delays_no_purge() {
     assert!(matches!(&counts[..], [Answer::Counts(counts)] if counts.dead == 1));
 }
 
-/// Inserts a group that keeps results, with a callback and so many members, and ends them so: then the callback, too.
-/// Returns all of them, the callback last.
+/// Inserts a group that keeps results, with a callback and this number of members. Ends the members, and then the
+/// callback. Returns their ids, that of the callback last.
 fn end_group(store: &mut Sqlite, id: GroupId, members: usize, end: &End) -> Vec<JobId> {
     let mut new = NewGroup {
         id,

@@ -41,7 +41,7 @@ pub(in crate::store::sqlite) fn apply(
     store.apply(&Batch { number: 0, ops, claim, synced, awaited, until, now }).unwrap()
 }
 
-/// Claims so many jobs that are due.
+/// Claims `many` jobs that are due.
 pub(in crate::store::sqlite) fn claim(
     store: &mut Sqlite,
     many: usize,
