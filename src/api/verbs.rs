@@ -38,7 +38,8 @@ macro_rules! verbs {
             /// change of threads less than an insert with a delay of zero.
             ///
             /// The job may start before jobs that are due and that the ticker has not handed over yet. It is never
-            /// pending, so it cannot be cancelled. In all else it is a job like the others: its panic is counted and
+            /// pending: it cannot be cancelled, and takes no room of
+            /// [`Builder::max_pending`](crate::Builder::max_pending). In all else it is a job like the others: its panic is counted and
             /// reported, [`Wheel::wait_idle`] waits for it, and a shutdown hands it back if it has not started.
             ///
             /// It is an insert with a delay of zero in these cases: the wheel has no threads
@@ -49,7 +50,8 @@ macro_rules! verbs {
             ///
             /// # Errors
             ///
-            /// [`InsertError`] with the job, as [`Wheel::try_insert`].
+            /// [`InsertError`] with the job, if the wheel has ended. If the spawn is an insert: as
+            /// [`Wheel::try_insert`].
             ///
             /// ```
             /// use tickwheel::Wheel;

@@ -152,6 +152,12 @@ fn reset_moves_the_next_run_and_the_phase() {
     driver.advance(MS * 45);
     let at: Vec<_> = runs.try_iter().map(|run| (run.deadline - begin).as_millis()).collect();
     assert_eq!(at, [10, 32, 42, 52]);
+    // The run after a reset has missed nothing, however late the one before was.
+    let late = Repeat::every(MS * 10).starting(driver.now() - MS * 45);
+    let (handle, runs) = told(&wheel, late, Next::Period);
+    assert!(wheel.reset(handle, MS * 20));
+    driver.advance(MS * 20);
+    assert_eq!(runs.try_iter().map(|run| run.missed).collect::<Vec<_>>(), [0]);
     // A reset from inside a run counts too, and overrides the answer.
     let scheduler = wheel.scheduler();
     let (sender, runs) = channel();

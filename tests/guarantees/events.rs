@@ -67,6 +67,32 @@ fn channel_of_events_works_in_a_select() {
     }
 }
 
+/// C92: The handle of an event is no job's, and no other `Events` knows it.
+#[test]
+fn event_handle_is_no_handle_of_a_job() {
+    let (wheel, driver) = manual();
+    let (events, due) = Events::unbounded(&wheel.scheduler());
+    let (others, _other) = Events::<u32>::unbounded(&wheel.scheduler());
+    let event = events.insert(MS, 1).unwrap();
+    let job = wheel.insert(MS, || ());
+    assert!(!wheel.cancel(event) && !wheel.reset(event, HOUR) && !wheel.is_pending(event));
+    assert!(!events.cancel(job) && !others.cancel(event) && !events.is_pending(job));
+    assert_eq!(driver.advance(MS), 1);
+    assert_eq!(values(&due), [1]);
+}
+
+/// C100: The remaining time that `drain` returns follows the wall clock.
+#[test]
+fn drained_event_has_the_remaining_wall_clock_time() {
+    let (wheel, driver) = manual();
+    let (events, _due) = Events::unbounded(&wheel.scheduler());
+    let noon = driver.wall_now() + 3 * HOUR;
+    let at_noon = events.insert(noon, "noon").unwrap();
+    let later = events.insert(2 * HOUR, "in two hours").unwrap();
+    driver.set_wall(noon - HOUR);
+    assert_eq!(events.drain(), [(at_noon, HOUR, "noon"), (later, 2 * HOUR, "in two hours")]);
+}
+
 /// C92: A cancelled event never comes; `cancel` drops its value, and `take` gives it back.
 #[test]
 fn cancelled_event_never_comes_and_gives_its_value_up() {

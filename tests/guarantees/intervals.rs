@@ -160,7 +160,9 @@ fn interval_lets_other_tasks_run() {
             for _ in 0..3 {
                 let mut tick = polled(poll_fn(|cx| interval.poll_tick(cx)));
                 let beats = (0..10_000).take_while(|_| tick.poll().is_ready()).count();
-                assert!(beats < 10_000, "{policy:?}");
+                // A burst lets them run after 128 beats.
+                let most = if policy == Missed::Burst { 128 } else { 9_999 };
+                assert!(beats <= most, "{beats} beats of {policy:?}");
                 time.until(|| tick.wakes() > 0);
             }
         });

@@ -348,3 +348,21 @@ fn batch_that_unwinds_leaves_nothing_behind() {
     assert!(wheel.insert_batch([Time(1); 3].map(|time| (time, || ()))).is_ok());
     assert_eq!(driver.advance(MS), 3);
 }
+
+/// C35: All delays of a batch count from one moment, also if the times take long to make.
+#[test]
+fn delays_of_a_batch_count_from_one_moment() {
+    #[derive(Clone, Copy)]
+    struct Slow;
+    impl From<Slow> for When {
+        fn from(_: Slow) -> When {
+            let_pass(3 * MS);
+            HOUR.into()
+        }
+    }
+    let wheel = threads(1);
+    let handles = wheel.insert_batch([0, 1].map(|_| (Slow, || ()))).unwrap();
+    // Time goes on between the two questions, so the second answer is less, unless that job is due later.
+    let [first, second] = [0, 1].map(|n| wheel.remaining(handles[n]));
+    assert!(second <= first, "{first:?}, {second:?}");
+}

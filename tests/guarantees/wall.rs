@@ -42,7 +42,7 @@ fn job_for_a_wall_clock_time_follows_the_wall_clock() {
     assert_eq!(ran.try_iter().count(), 2);
 }
 
-/// C49: A wall clock that is set moves every job, however many there are.
+/// C49: A wall clock that is set moves every job, and a job that was due before stays as late as it is.
 #[test]
 fn wall_clock_that_is_set_moves_every_job() {
     let (wheel, driver) = manual();
@@ -52,6 +52,19 @@ fn wall_clock_that_is_set_moves_every_job() {
     driver.set_wall(noon + HOUR * 2);
     assert!(handles.iter().all(|&handle| wheel.remaining(handle) == Some(MS)));
     assert_eq!(driver.advance(MS), 2000);
+    // A job that was due before the clock was set, and has not run, keeps its deadline.
+    let (sender, runs) = channel();
+    let due = driver.now();
+    let late = Repeat::irregular().starting(noon);
+    let repeat = wheel.repeat(late, move |run| {
+        sender.send((run.deadline, run.late)).unwrap();
+        Next::Stop
+    });
+    assert!(repeat.is_ok());
+    driver.advance(MS / 4);
+    driver.set_wall(noon + HOUR * 3);
+    driver.advance(MS);
+    assert_eq!(runs.try_recv(), Ok((due, MS)));
 }
 
 /// C51: A job for a wall-clock time can be cancelled until it starts.

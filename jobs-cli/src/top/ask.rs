@@ -81,7 +81,8 @@ impl Source {
         next_schedules.sort_by_key(|schedule| (schedule.is_paused, schedule.next.first().copied()));
         next_schedules.truncate(MOST_ROWS);
         let (runs, limits) = match overview.running {
-            0..=MOST_RUNS => (Some(self.runs()?), Some(self.limits()?)),
+            0 => (Some(Vec::new()), Some(self.limits()?)),
+            1..=MOST_RUNS => (Some(self.runs()?), Some(self.limits()?)),
             _ => (None, None),
         };
         Ok(Figures {

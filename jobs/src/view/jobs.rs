@@ -285,8 +285,7 @@ impl View {
         }
         let (mut after, mut bytes, mut records) = (place.after, 0, 0);
         'pages: loop {
-            let is_long = is_search || most as u64 > MOST_SEARCHED;
-            let limit = if is_long { STEP } else { most + 1 };
+            let limit = if is_search { STEP } else { most + 1 };
             let Page { jobs, next } = self.page(filter, after, limit)?;
             for job in jobs {
                 if found.jobs.len() == most {
@@ -379,8 +378,24 @@ impl View {
             let count = jobs.map(|group| group.jobs).sum();
             return Ok(Number { count, is_exact: groups.len() < MOST_GROUPS });
         }
-        let found = self.find(filter, Place::default(), usize::MAX)?;
-        Ok(Number { count: found.jobs.len() as u64, is_exact: found.next.is_none() })
+        let now = self.present();
+        if let Some(key) = filter.pending_key() {
+            let job = self.client.keyed(key).get()?;
+            let takes = job.is_some_and(|job| filter.takes(&job, &self.redactor, now));
+            return Ok(Number::exactly(takes.into()));
+        }
+        let (mut after, mut count, mut records, mut bytes) = (None, 0, 0, 0);
+        loop {
+            let Page { jobs, next } = self.page(filter, after, STEP)?;
+            records += jobs.len() as u64;
+            bytes += jobs.iter().map(JobInfo::bytes).sum::<usize>();
+            count +=
+                jobs.iter().filter(|job| filter.takes(job, &self.redactor, now)).count() as u64;
+            after = next;
+            if after.is_none() || records >= self.most_searched() || bytes >= MOST_BYTES {
+                return Ok(Number { count, is_exact: after.is_none() });
+            }
+        }
     }
 
     /// Returns each job of a list in turn, as it is stored, without redaction: for a change of them
@@ -480,30 +495,32 @@ impl ListState {
     /// Returns the word for it: `pending`, `overdue`, `running`, `retrying`, `dead`, `completed`, `expired`.
     #[must_use]
     pub fn word(self) -> &'static str {
-        STATES[self as usize].0
+        self.properties().0
     }
 
     /// Returns the changes that a page offers for such jobs: of `cancel`, `reschedule`, `retry`, `delete`.
     #[must_use]
     pub fn changes(self) -> &'static [&'static str] {
-        STATES[self as usize].1
+        self.properties().1
     }
 
     fn set(self) -> JobSet {
-        STATES[self as usize].2
+        self.properties().2
+    }
+
+    /// Returns its word, the changes of its jobs, and the set of the store that has them.
+    fn properties(self) -> (&'static str, &'static [&'static str], JobSet) {
+        match self {
+            ListState::Pending => ("pending", &["cancel", "reschedule"], JobSet::Alive),
+            ListState::Overdue => ("overdue", &["cancel", "reschedule"], JobSet::Alive),
+            ListState::Running => ("running", &["cancel"], JobSet::Claimed),
+            ListState::Retrying => ("retrying", &["cancel", "reschedule"], JobSet::Alive),
+            ListState::Dead => ("dead", &["retry", "delete"], JobSet::Ended(Some(Ending::Dead))),
+            ListState::Completed => ("completed", &[], JobSet::Ended(Some(Ending::Completed))),
+            ListState::Expired => ("expired", &[], JobSet::Ended(Some(Ending::Expired))),
+        }
     }
 }
-
-/// The word of each state, the changes of its jobs, and the set of the store that has them. In the order of the states.
-const STATES: [(&str, &[&str], JobSet); 7] = [
-    ("pending", &["cancel", "reschedule"], JobSet::Alive),
-    ("overdue", &["cancel", "reschedule"], JobSet::Alive),
-    ("running", &["cancel"], JobSet::Claimed),
-    ("retrying", &["cancel", "reschedule"], JobSet::Alive),
-    ("dead", &["retry", "delete"], JobSet::Ended(Some(Ending::Dead))),
-    ("completed", &[], JobSet::Ended(Some(Ending::Completed))),
-    ("expired", &[], JobSet::Ended(Some(Ending::Expired))),
-];
 
 impl JobFilter {
     /// Returns the filter that takes all jobs of a state.

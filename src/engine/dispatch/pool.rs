@@ -1,7 +1,8 @@
 //! Runs due jobs on a rayon pool, whose threads start with the first job that comes due.
 //!
-//! The ticker sends due jobs through a channel; so does the verb `spawn`, without the ticker. *Drainers*, tasks of the pool, take them out and run them, one after the
-//! other, so a job that blocks occupies its own thread, and delays no other job.
+//! The ticker sends due jobs through a channel; so does the verb `spawn`, without the ticker. *Drainers*, tasks of the
+//! pool, take them out and run them, one after the other, so a job that blocks occupies its own thread, and delays no
+//! other job.
 //!
 //! A drainer needs a permit, and there are as many permits as the pool has threads:
 //!
