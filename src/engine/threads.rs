@@ -4,8 +4,8 @@
 //!
 //! - The ticker starts with the wheel, the threads of the wheel's own pool with the first job that
 //!   comes due (`dispatch/pool.rs`). All end together.
-//! - The ticker holds the pool, and so does [`Threads`]. When both are gone, the wheel holds it no
-//!   more. A future of the user's may run the ticker (`ticker_slot/`); the thread waits meanwhile.
+//! - The ticker holds the pool, and so does [`Threads`]. When both are gone, and no call of `spawn` is
+//!   under way, the wheel holds it no more. A future of the user's may run the ticker (`ticker_slot/`); the thread waits meanwhile.
 //! - rayon ends the threads of a pool that is dropped, and does not wait for them. The threads of
 //!   the wheel's own pool are started here, so a shutdown can join them.
 //! - A thread of the pool never waits here. Below it on its stack may lie what a running job waits

@@ -55,15 +55,20 @@ fn spawn_that_crosses_the_end_loses_no_job() {
     }
 }
 
-/// C123: While a job waits in rayon for a part of itself, its thread starts no spawned job on top of it.
+/// C21, C123: While a job waits in rayon, its thread starts no spawned job on top of it.
 #[test]
 fn spawned_job_does_not_start_on_top_of_a_job_that_waits() {
-    let wheel = Arc::new(far_from_a_tick(1));
+    let pool = pool_of(2);
+    let wheel = Wheel::builder().tick(HOUR).pool(Arc::clone(&pool)).build().unwrap();
+    // The other thread is busy, so only the thread of the job could start the spawned one.
+    let (wait, other) = gate();
+    pool.spawn(wait);
+    other.has_come();
     let lock = Arc::new(Mutex::new(()));
-    let (scheduler, its) = (wheel.scheduler(), Arc::clone(&lock));
+    let scheduler = wheel.scheduler();
     let job = move || {
-        let held = its.lock().unwrap();
-        let its = Arc::clone(&its);
+        let held = lock.lock().unwrap();
+        let its = Arc::clone(&lock);
         scheduler.spawn(move || drop(its.lock().unwrap())).unwrap();
         rayon::yield_now();
         drop(held);
@@ -71,6 +76,7 @@ fn spawned_job_does_not_start_on_top_of_a_job_that_waits() {
     wheel.spawn(job).unwrap();
     assert!(wheel.wait_idle_timeout(MINUTE));
     assert_eq!(wheel.stats().completed, 2);
+    drop(other);
 }
 
 /// C123: Without a pool, under a bound, or before the pool has started, a spawn is an insert for the next tick.
@@ -82,9 +88,13 @@ fn spawn_is_an_insert_if_no_thread_can_take_the_job() {
     let wheel = Wheel::builder().tick(HOUR).pool(pool_of(1)).max_in_flight(1).build().unwrap();
     wheel.spawn(|| ()).unwrap();
     assert_eq!(wheel.len(), 1);
-    let wheel = threads(1);
+    let wheel = Wheel::builder().tick(HOUR).threads(1).build().unwrap();
     wheel.spawn(|| ()).unwrap();
-    assert!(wheel.wait_idle_timeout(MINUTE));
+    assert_eq!(wheel.len(), 1);
+    let (wheel, driver) = Wheel::builder().driven().unwrap();
+    wheel.spawn(|| ()).unwrap();
+    assert_eq!(wheel.len(), 1);
+    wait_for(|| driver.run_due() == 1);
     let wheel = far_from_a_tick(1);
     let taken: Job = wheel.take(wheel.insert(HOUR, || ())).unwrap();
     wheel.spawn(taken).unwrap();

@@ -103,7 +103,7 @@ impl Node {
 
 const RUNS: u32 = 60;
 
-/// P6: Long runs that two crashes interrupted delay no new job, and each of them starts again.
+/// P6, P17: Long runs that two crashes interrupted delay no new job, and each of them starts again.
 #[test]
 fn long_runs_that_were_interrupted_twice_hold_back_no_new_job() {
     let folder = tempfile::tempdir().unwrap();

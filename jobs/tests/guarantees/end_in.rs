@@ -208,8 +208,8 @@ fn follow_ups_are_stored_with_the_commit_that_ends_their_run() {
     jobs.check().unwrap();
 }
 
-/// P68: A job that ends in a transaction is kept with its result, if its kind keeps completed jobs. Its key is free
-/// with the commit.
+/// P68: A job that ends in a transaction is kept with its result, if its kind keeps completed jobs or a caller waits
+/// for its end. Its key is free with the commit.
 #[test]
 fn job_that_ends_in_a_transaction_is_kept() {
     let (_folder, path) = shop();
@@ -241,6 +241,11 @@ fn job_that_ends_in_a_transaction_is_kept() {
     let result = |order: u8| (JobState::Completed, Some(vec![b'0' + order]));
     assert_eq!(kept.len(), 2);
     assert!(kept.contains(&result(1)) && kept.contains(&result(2)), "{kept:?}");
+    jobs.kind::<Close>().keep_completed(Keep::nothing()).unwrap();
+    let called = jobs.call::<_, u64>(close(5), Duration::ZERO);
+    let Err(tickwheel_jobs::CallError::TimedOut(id)) = called else { panic!("{called:?}") };
+    driver.advance(Duration::ZERO);
+    assert_eq!(jobs.get(id).unwrap().unwrap().result.as_deref(), Some(&b"5"[..]));
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
 }

@@ -338,8 +338,8 @@ fn groups_in_memory_agree_with_the_oracle() {
     agrees(Kind::Memory, 40, draw::group_op);
 }
 
-/// P6, P10, P14, P22, P30, P36, P43, P48, P49, P62, P68, P69, P77: The store on a file agrees with the oracle as well,
-/// also after crashes.
+/// P5, P6, P14, P19, P22, P30, P36, P43, P48, P49, P62, P68, P69, P70: The store on a file agrees with the oracle as
+/// well, also after crashes.
 #[test]
 fn store_on_a_file_agrees_with_the_oracle() {
     agrees(Kind::File, 6, draw::op);

@@ -1,9 +1,11 @@
 //! Nodes share the work: each claims what its threads can start, and gives back the rest.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
 
-use tickwheel_jobs::{Jobs, Run};
+use tickwheel_jobs::{Jobs, Run, hook};
 
 use crate::scenarios::holding;
 use crate::server::{Server, pause, wait_until};
@@ -112,6 +114,34 @@ fn claim_that_cannot_start_goes_back_to_the_other_nodes() {
     }
     let both: Vec<u64> = (0..1000).filter(|n| here.of(*n) + there.of(*n) != 1).collect();
     assert!(both.is_empty(), "{both:?}");
+}
+
+/// The thread that hears a notification makes its step: an idle node claims a job without a change to the thread of its
+/// dispatcher.
+#[test]
+fn thread_of_the_notifications_claims_for_an_idle_node() {
+    static STEPS: AtomicUsize = AtomicUsize::new(0);
+    hook::set(|point| {
+        if point == "before the answers"
+            && thread::current().name() == Some("tickwheel-jobs-notifications")
+        {
+            STEPS.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let server = Server::start();
+    let log = Log::default();
+    let jobs = noting(open(&server), &log);
+    let client = open(&server).client().unwrap();
+    let mut inserted = 0;
+    wait_until("it has made a step", || {
+        inserted += 1;
+        client.insert(Duration::ZERO, Order(inserted)).unwrap();
+        wait_until("the job has run", || log.of(inserted) == 1);
+        STEPS.load(Ordering::Relaxed) > 0
+    });
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(usize::try_from(inserted).unwrap());
 }
 
 /// Runs that are futures take no thread: a node with one thread holds many of them.

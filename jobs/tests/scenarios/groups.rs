@@ -253,6 +253,20 @@ fn why(group: Group) -> GroupError {
     }
 }
 
+/// P31: The follow-ups of a member join its group before it leaves. Jobs of `Run::client` do not.
+#[test]
+fn follow_ups_of_a_member_are_members() {
+    on_stores(|store| {
+        let (jobs, driver, reports) = start(store);
+        let id = jobs.group().add(MS, Row(301)).then(Report(1)).insert().unwrap();
+        run_for(&driver, SECOND);
+        // 301, 201, 101, 1.
+        assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![1], [4, 0, 4, 0, 0]));
+        assert_eq!(jobs.pending().kind::<Mail>().count(), 3);
+        jobs.check().unwrap();
+    });
+}
+
 /// P31: A group that cannot be is refused as a whole, with its reason, and comes back.
 #[test]
 fn group_that_cannot_be_is_refused_as_a_whole() {

@@ -237,8 +237,9 @@ fn policy_of_a_job_overrides_that_of_its_handler() {
             .handle_with(Retry::never(), |_: Mail, _| Err(Fail::after(SECOND, "no")))
             .manual()
             .unwrap();
-        let own = NewJob::new(Mail(1)).at(SECOND).retry(Retry::fixed(HOUR).max_retries(2));
-        let own = jobs.insert_job(own).unwrap().id;
+        let own = NewJob::new(Mail(1)).at(MS).retry(Retry::fixed(HOUR).max_retries(2));
+        // Another process inserts it.
+        let own = asker(store, &jobs).insert_job(own).unwrap().id;
         let of_kind = jobs.insert(SECOND, Mail(2)).unwrap();
         assert_eq!(driver.advance(SECOND), 2);
         assert_eq!(jobs.get(of_kind).unwrap().unwrap().state, JobState::Dead);

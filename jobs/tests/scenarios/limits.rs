@@ -319,6 +319,40 @@ fn paused_partition_starts_nothing() {
     });
 }
 
+/// P23: A stored limit comes before the limit of a program. The flow is found by the name of the kind.
+#[test]
+fn stored_limit_comes_before_that_of_the_program() {
+    on_stores(|store| {
+        let of_program = || store.open().limit_unless_set::<Charge>(Limit::running(2));
+        let (jobs, running, ends) = counted(of_program());
+        let run = |jobs: &Jobs, ends: &mpsc::Receiver<()>| {
+            jobs.insert_batch((0..40).map(|n| (Duration::ZERO, charge(&n.to_string())))).unwrap();
+            (0..40).for_each(|_| ends.recv_timeout(LONG).unwrap());
+        };
+        run(&jobs, &ends);
+        assert!(running.most("stripe") <= 2, "{}", running.most("stripe"));
+        assert_eq!(jobs.queue().limits().unwrap(), []);
+        // The flow is stored with the first steps of the jobs.
+        let is_stored = || {
+            jobs.kind_named("charge").limit(Limit::running(1)).unwrap();
+            let limits = jobs.queue().limits().unwrap();
+            limits.iter().any(|limit| limit.scope == LimitScope::Flow("stripe".to_owned()))
+        };
+        while !is_stored() {
+            pause(MS);
+        }
+        running.0.lock().unwrap().clear();
+        run(&jobs, &ends);
+        assert_eq!(running.most("stripe"), 1);
+        if store.keeps {
+            jobs.shutdown().unwrap();
+            let (jobs, running, ends) = counted(of_program());
+            run(&jobs, &ends);
+            assert_eq!(running.most("stripe"), 1);
+        }
+    });
+}
+
 /// P25: A limit that a program has for a kind that it does not handle, or no limit for one that it handles, holds
 /// nothing back.
 #[test]
@@ -386,7 +420,7 @@ fn claimed_job_does_not_wait_for_its_own_place() {
     });
 }
 
-/// P38: A partition whose name has 255 bytes waits as any other: polls leave it alone, and the check finds nothing.
+/// P28: A partition whose name has 255 bytes waits as any other, and the check finds nothing.
 #[test]
 fn longest_partition_waits_as_any_other() {
     on_stores(|store| {

@@ -16,7 +16,7 @@
 //!
 //! Ground rules:
 //!
-//! - **No job is left in the queue without a drainer.** The ticker sends a job, then spawns a drainer if a permit is
+//! - **No job is left in the queue without a drainer.** A sender sends a job, then spawns a drainer if a permit is
 //!   free. A drainer that finds the queue empty releases its permit, *then* looks at the queue once more. The sender
 //!   writes the queue, fences, and reads the permits; the leaving drainer writes the permits, fences, and reads the
 //!   queue. So at least one of them sees the write of the other.
@@ -32,7 +32,8 @@
 //! - **A drainer is active from before it takes a job until after the job has ended.** After a close no drainer becomes
 //!   active, so a thread outside the pool may wait until none is.
 //! - Nothing unwinds into rayon, which would end the process: jobs run behind the boundary.
-//! - The pool belongs to the ticker, not to the drainers: a drainer never drops a pool.
+//! - The pool belongs to the ticker, not to the drainers. A call of `spawn` holds it, too, for its own time; if it is the
+//!   last holder, rayon only tells the threads to end.
 //! - As long as no job comes due, a wheel's own pool ([`LazyPool`]) has no thread. For a program that only cancels its
 //!   timers, or inserts no jobs at all, the wheel adds one thread, the ticker.
 //! - The system may refuse to start the threads. The jobs that were handed over then stay in the queue, and the ticker
@@ -504,7 +505,8 @@ impl LazyPool {
     }
 
     /// Returns the pool, and starts its threads if they have not started. Returns `None` if the
-    /// system refuses, or if it is too early for another try. One thread at a time calls this.
+    /// system refuses, or if it is too early for another try. Until it has started, one thread at a
+    /// time calls this: the ticker.
     pub(crate) fn get(&self) -> Option<&Arc<ThreadPool>> {
         if self.started.get().is_none() {
             if self.retry_in().is_some_and(|wait| !wait.is_zero()) {

@@ -85,7 +85,7 @@ pub struct Stats {
     /// machine, however long the wheel was idle before. It grows while the ticker gets no
     /// processor, or while the ticker waits because `max_in_flight` is reached.
     pub ticks_behind: Span,
-    /// From the deadline, rounded up to a tick, to the hand-over to the pool.
+    /// From the deadline, rounded up to a tick, to the hand-over to the pool. It is zero for a spawned job.
     pub handover: Lateness,
     /// From the hand-over to the pool to the start of the job. The lateness of one job is the sum
     /// of both; the quantiles of the two do not add up.

@@ -360,11 +360,7 @@ fn a_spawn_that_crosses_a_stop_is_refused_or_comes_back() {
         let pool = PoolModel::new(usize::MAX);
         let other = Arc::clone(&pool);
         let spawned = thread::spawn(move || {
-            let send = |handle, job| {
-                let due = DueJob { job, handle, deadline: Moment::default() };
-                other.shared.send(due, Moment::default());
-            };
-            other.engine.own_shard().pass(Box::new(|| ()), send).is_ok()
+            other.engine.pass(Box::new(|| ()), |due, now| other.shared.send(due, now)).is_ok()
         });
         assert_eq!(pool.engine.stop().len(), 0);
         pool.shared.close();

@@ -44,12 +44,21 @@ impl Engine {
         let Some(outlet) = self.open_outlet().filter(|_| !is_job::<C>()) else {
             return self.insert(Duration::ZERO.into(), job).map(drop);
         };
-        let now = self.timebase.clock().now();
-        let hand_over = |handle, job| outlet.send(DueJob { job, handle, deadline: now }, now);
-        let passed = self.own_shard().pass(Box::new(job), hand_over);
-        passed.inspect_err(|_| self.note_refused(1)).map_err(|refused| refused.map(|job| *job))?;
+        let passed = self.pass(Box::new(job), |due, now| outlet.send(due, now));
+        passed.map_err(|refused| refused.map(|job| *job))?;
         outlet.spawn_drainers(1);
         Ok(())
+    }
+
+    /// Sends a job that is due now, under the lock of its shard.
+    pub(crate) fn pass<J: IntoJob>(
+        &self,
+        job: J,
+        send: impl FnOnce(DueJob, Moment),
+    ) -> Result<(), InsertError<J>> {
+        let now = self.timebase.clock().now();
+        let hand_over = |handle, job| send(DueJob { job, handle, deadline: now }, now);
+        self.own_shard().pass(job, hand_over).inspect_err(|_| self.note_refused(1))
     }
 
     /// Inserts a job that replaces the `old` one, if there is one, and takes its room if it was
